@@ -1,0 +1,32 @@
+"""NeuroGame: attention by contribution. Tokens are players of a cooperative game and spins of an Ising system.
+
+The package reads in the order of the paper: `game` (v(C)), `sampling` (how coalitions are drawn),
+`values` and `couplings` (Shapley, Banzhaf, pair interactions), `exact` (enumeration), `ising` (spins),
+`attention` (the layer).
+"""
+
+from neurogame import exact, game, ising, sampling, values
+from neurogame.attention import AttentionConfig, NeuroGameAttention, NeuroGameOutput
+from neurogame.couplings import LinearCoupling
+from neurogame.ising import SpinState, solve
+from neurogame.values import GameValues, estimate, estimate_game
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttentionConfig",
+    "GameValues",
+    "LinearCoupling",
+    "NeuroGameAttention",
+    "NeuroGameOutput",
+    "SpinState",
+    "__version__",
+    "estimate",
+    "estimate_game",
+    "exact",
+    "game",
+    "ising",
+    "sampling",
+    "solve",
+    "values",
+]

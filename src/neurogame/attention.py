@@ -1,0 +1,310 @@
+"""NeuroGameAttention: tokens as players and spins, in the order of Algorithm 1, and the record it returns.
+
+    x ──W_v──▶ V ──values.estimate──▶ φ, β, J_ij ──gate──▶ J_i ──ising.solve──▶ α ──Σ α_i V_i──▶ W_O ──▶ output
+
+The module owns the parameters (W_v, gate, γ, μ, anchor, coupling strength, W_O); the mathematics is
+in pure functions below it. It is a *pooling* layer: one vector per sequence where self-attention
+returns one per token.
+"""
+
+from dataclasses import dataclass, fields, replace
+from math import log
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from neurogame import ising, sampling
+from neurogame._types import Bool, Float, Tensor
+from neurogame.couplings import LinearCoupling
+from neurogame.game import Nonlinearity, safe_divide
+from neurogame.ising import Coupling, Gradient, Method, SpinState
+from neurogame.validation import as_mask, check_choice, check_count, check_vectors
+from neurogame.values import Couplings, Estimator, GameValues, estimate, l1_normalise
+
+Anchor = Literal["learned", "cls"]
+FieldScale = Literal["tokens", "none"]
+CouplingScale = Literal["spectral", "none"]
+Tilt = Literal["gamma"]
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """Every switch of the layer that is not a size. `PRESETS` holds the two named combinations."""
+
+    samples: int = 24  # coalitions per law, in evaluation
+    train_samples: int | None = None  # the same in training; None: as in evaluation
+    estimator: Estimator = "paired"
+    f: Nonlinearity = "identity"
+    tilt: float | Tilt | None = None  # Gibbs tilt of the values: none, a fixed γ, or the head's own γ
+    couplings: Couplings = "auto"
+    method: Method = "mean_field"
+    damping: float = 0.7
+    max_iter: int = 25
+    tol: float = 1e-4
+    gradient: Gradient = "implicit"
+    gamma: float = 0.25  # initial temperature; learned per head
+    anchor: Anchor | None = "cls"
+    background: float | bool | None = 1.0  # initial μ in units of the mean field; None or False: no background field
+    field_scale: FieldScale = "tokens"
+    coupling_scale: CouplingScale = "spectral"
+    coupling_strength: float = 0.5  # initial ρ(J)/γ under "spectral"; learned per head, always below 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.background, bool):  # the public keyword is a switch; a number sets where it starts
+            object.__setattr__(self, "background", 1.0 if self.background else None)
+        check_count("samples", self.samples)
+        if self.train_samples is not None:
+            check_count("train_samples", self.train_samples)
+        check_count("max_iter", self.max_iter)
+        for name, literal in _CHOICES.items():
+            check_choice(name, getattr(self, name), literal)
+        if self.anchor is not None:
+            check_choice("anchor", self.anchor, Anchor)
+        if isinstance(self.tilt, str):
+            check_choice("tilt", self.tilt, Tilt)
+        elif self.tilt is not None and not self.tilt > 0:
+            raise ValueError(f"tilt must be None, 'gamma' or a number > 0, got {self.tilt!r}")
+        if self.estimator == "algorithm1" and self.tilt is None:
+            raise ValueError("estimator = 'algorithm1' needs a tilt: 'gamma' for the paper's, or a number")
+        for name, low, high in (("damping", 0.0, 1.0), ("gamma", 0.0, None), ("tol", 0.0, None)):
+            number = getattr(self, name)
+            if not number > low or (high is not None and number > high):
+                upper = "" if high is None else f" and ≤ {high}"
+                raise ValueError(f"{name} must be > {low}{upper}, got {number!r}")
+        if not 0.0 < self.coupling_strength < 1.0:
+            raise ValueError(f"coupling_strength must be between 0 and 1, got {self.coupling_strength!r}")
+
+
+_CHOICES: dict[str, Any] = {
+    "estimator": Estimator,
+    "f": Nonlinearity,
+    "couplings": Couplings,
+    "method": Method,
+    "gradient": Gradient,
+    "field_scale": FieldScale,
+    "coupling_scale": CouplingScale,
+}
+
+PRESETS: dict[str, AttentionConfig] = {
+    "default": AttentionConfig(),
+    # Algorithm 1 to the letter, with K = 15/25 and the damping of the implementation section.
+    "paper": AttentionConfig(
+        samples=25,
+        train_samples=15,
+        estimator="algorithm1",
+        tilt="gamma",
+        couplings="pairs",
+        anchor=None,
+        background=None,
+        field_scale="none",
+        coupling_scale="none",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class NeuroGameOutput:
+    """The pooled output and everything it was made of; `coupling` is an operator in linear mode."""
+
+    output: Float[Tensor, "batch dim"]
+    alpha: Float[Tensor, "batch heads tokens"]  # attention weights, 0 at padding
+    field: Float[Tensor, "batch heads tokens"]  # J_i as the spins feel it, 0 at padding
+    shapley: Float[Tensor, "batch heads tokens"]
+    banzhaf: Float[Tensor, "batch heads tokens"]
+    gate: Float[Tensor, "batch heads tokens"]  # λ_i
+    coupling: Float[Tensor, "batch heads tokens tokens"] | LinearCoupling | None
+    spin_state: SpinState
+    values: GameValues  # unscaled, with errors and effective sample sizes
+
+
+class NeuroGameAttention(nn.Module):
+    """Multi-head attention by contribution: z_h = Σ_i α_i V_i, α = marginals of an Ising model of the tokens.
+
+    Per head: V = W_v x; φ, β, J_ij = values of v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖);
+    J_i = λ_i φ_i^norm + (1−λ_i) β_i^norm with λ_i = σ(w·x_i + b); ⟨s⟩ = tanh((J_i + Σ_j J_ij ⟨s_j⟩)/γ);
+    α = (1 + ⟨s⟩)/2. Heads are concatenated and mapped by W_O.
+
+    Args:
+        dim: width of the tokens and of the output; must be divisible by `heads`.
+        heads: number of heads, each with W_v, gate, γ, μ, anchor and coupling strength of its own.
+        preset: "paper" is Algorithm 1 to the letter; "default" is the corrected layer described below.
+        validate: whether to check values (NaN, empty rows) as well as shapes; None: in eager mode on the CPU.
+        options: any field of `AttentionConfig`, overriding the preset.
+
+    How the default differs from the paper, and why:
+
+    - Estimator: `paired` instead of Algorithm 1, whose two values have one and the same limit and
+      whose effective sample size is about 2 at n = 128.
+    - Field scale: L1-normalised values are ~1/n, so at n = 128 every α of the paper is within .02
+      of ½. Here J_i is multiplied by the number of real tokens: its mean size is 1 for every length.
+    - Background field: J_i − μ_h, learned. Without it no field is negative and almost no token can
+      be switched off; μ starts at the mean field, so that a token is on if it contributes more than average.
+    - Anchor: contribution is measured from a vector a, by default a projection of token 0 ([CLS] in
+      BERT-like encoders), instead of from 0. As ‖a‖ grows φ_i → V_i·a/‖a‖: a query is inside the family.
+    - Coupling scale: J_ij is scaled so that ρ(J)/γ is a learned number below 1, estimated with a few
+      power iterations. That is the condition under which mean field has one solution and converges.
+    - Couplings: the linear-time operator instead of all pairs.
+
+    In eval mode without a generator the draws come from a fixed seed: results are deterministic and do
+    not depend on padding or batch mates. In train mode a seed is drawn from torch's generator.
+    """
+
+    background: nn.Parameter | None
+    coupling_logit: nn.Parameter | None
+    anchor: nn.Linear | nn.Parameter | None
+
+    def __init__(
+        self, dim: int, heads: int, *, preset: str = "default", validate: bool | None = None, **options: Any
+    ) -> None:
+        super().__init__()
+        check_count("dim", dim)
+        check_count("heads", heads)
+        if dim % heads:
+            raise ValueError(f"dim = {dim} must be divisible by heads = {heads}")
+        if preset not in PRESETS:
+            raise ValueError(f"preset = {preset!r} is unknown; allowed: {', '.join(map(repr, PRESETS))}")
+        known = [f.name for f in fields(AttentionConfig)]
+        for name in options:
+            if name not in known:
+                raise TypeError(f"unknown option {name!r}; allowed: {', '.join(known)}")
+        self.config = replace(PRESETS[preset], **options)
+        self.dim, self.heads, self.head_dim, self.preset, self.validate = dim, heads, dim // heads, preset, validate
+        self.value = nn.Linear(dim, dim, bias=False)  # W_v of all heads, side by side
+        self.gate = nn.Linear(dim, heads)  # w_h, b_h
+        self.out = nn.Linear(dim, dim, bias=False)  # W_O
+        self.log_gamma = nn.Parameter(torch.empty(heads))
+        has_background = self.config.background is not None
+        self.register_parameter("background", nn.Parameter(torch.empty(heads)) if has_background else None)
+        spectral = self.config.coupling_scale == "spectral" and self.config.couplings != "none"
+        self.register_parameter("coupling_logit", nn.Parameter(torch.empty(heads)) if spectral else None)
+        self.anchor = None
+        if self.config.anchor == "cls":
+            self.anchor = nn.Linear(dim, dim, bias=False)
+        elif self.config.anchor == "learned":
+            self.anchor = nn.Parameter(torch.empty(heads, self.head_dim))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Xavier projections; a gate that starts at λ ≈ ½; scalars at the values of the config."""
+        for linear in (self.value, self.out):
+            nn.init.xavier_uniform_(linear.weight)
+        nn.init.normal_(self.gate.weight, std=0.02)
+        nn.init.zeros_(self.gate.bias)
+        nn.init.constant_(self.log_gamma, log(self.config.gamma))
+        if self.background is not None:
+            nn.init.constant_(self.background, float(self.config.background or 0.0))
+        if self.coupling_logit is not None:
+            strength = self.config.coupling_strength
+            nn.init.constant_(self.coupling_logit, log(strength / (1.0 - strength)))
+        if isinstance(self.anchor, nn.Linear):
+            nn.init.xavier_uniform_(self.anchor.weight)
+        elif isinstance(self.anchor, nn.Parameter):
+            nn.init.normal_(self.anchor, std=self.head_dim**-0.5)
+
+    @property
+    def gamma(self) -> Float[Tensor, "heads"]:
+        """Temperature of each head, positive by construction."""
+        return self.log_gamma.float().exp() if self.log_gamma.dtype != torch.float64 else self.log_gamma.exp()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens dim"],
+        mask: Tensor | None = None,
+        *,
+        generator: sampling.Randomness = None,
+    ) -> NeuroGameOutput:
+        """Pool [batch, tokens, dim] into [batch, dim]; `mask` [batch, tokens] is True (or 1) at real tokens."""
+        config = self.config
+        real = self._check(x, mask)
+        V = self._split(self.value(x))  # (batch, heads, tokens, head_dim)
+        gate = self.gate(x).mT  # (batch, heads, tokens)
+        anchor = self._anchor(x)
+        if generator is None and self.training:
+            generator = torch.randint(1 << 62, (), device=x.device)
+        with torch.autocast(x.device.type, enabled=False):
+            gamma = self.gamma
+            V = V if V.dtype == torch.float64 else V.float()
+            gate = torch.sigmoid(gate.to(V.dtype))
+            seed = sampling.seed_of(generator, x.device)
+            values = estimate(
+                V,
+                mask=real,
+                samples=config.train_samples or config.samples if self.training else config.samples,
+                f=config.f,
+                anchor=anchor,
+                tilt=gamma if config.tilt == "gamma" else config.tilt,
+                estimator=config.estimator,
+                couplings=config.couplings,
+                generator=seed,
+                validate=False,
+            )
+            field = self._field(values, gate, real)
+            coupling = self._scaled(values.coupling, gamma, real, seed)
+            state = ising.solve(
+                field,
+                coupling,
+                gamma,
+                method=config.method,
+                damping=config.damping,
+                max_iter=config.max_iter,
+                tol=config.tol,
+                mask=real,
+                gradient=config.gradient,
+                validate=False,
+            )
+            alpha = state.alpha
+            z = (alpha.unsqueeze(-2) @ (V if real is None else V * real.unsqueeze(-1))).squeeze(-2)
+        output = self.out(z.flatten(-2).to(self.out.weight.dtype))
+        return NeuroGameOutput(output, alpha, field, values.shapley, values.banzhaf, gate, coupling, state, values)
+
+    def _check(self, x: Tensor, mask: Tensor | None) -> Bool[Tensor, "batch 1 tokens"] | None:
+        """Shapes always, values where they may be read; the mask as booleans with a head axis."""
+        check_vectors(x, self.validate, "x")
+        if x.dim() != 3 or x.shape[-1] != self.dim:
+            raise ValueError(f"x must be [batch, tokens, {self.dim}], got {list(x.shape)}")
+        if mask is not None and isinstance(mask, Tensor) and mask.shape != x.shape[:2]:
+            raise ValueError(f"mask must be [batch, tokens] = {list(x.shape[:2])}, got {list(mask.shape)}")
+        real = as_mask(mask, x.shape[:2], x.device, self.validate)
+        return None if real is None else real.unsqueeze(1)
+
+    def _split(self, projected: Float[Tensor, "batch tokens dim"]) -> Float[Tensor, "batch heads tokens head_dim"]:
+        heads: Tensor = projected.unflatten(-1, (self.heads, self.head_dim))
+        return heads.transpose(1, 2)
+
+    def _anchor(self, x: Tensor) -> Float[Tensor, "... heads head_dim"] | None:
+        """a per head: learned, or projected from token 0 (whether or not the mask makes it a player)."""
+        if isinstance(self.anchor, nn.Linear):
+            a: Tensor = self.anchor(x[:, 0])
+            return a.reshape(-1, self.heads, self.head_dim)
+        return self.anchor
+
+    def _field(self, values: GameValues, gate: Tensor, real: Tensor | None) -> Float[Tensor, "batch heads tokens"]:
+        """J_i = λ_i φ_i^norm + (1−λ_i) β_i^norm, times the number of real tokens, minus μ_h."""
+        field = gate * l1_normalise(values.shapley) + (1.0 - gate) * l1_normalise(values.banzhaf)
+        if self.config.field_scale == "tokens":
+            field = field * (field.shape[-1] if real is None else real.sum(-1, keepdim=True))
+        if self.background is not None:
+            field = field - self.background.to(field.dtype).unsqueeze(-1)
+        return field if real is None else field * real
+
+    def _scaled(self, coupling: Coupling, gamma: Tensor, real: Tensor | None, seed: Tensor) -> Coupling:
+        """κ_h γ_h/ρ̂(J) · J with κ_h = σ(·) < 1, so that ρ(J)/γ is κ_h up to the error of the power iteration."""
+        if coupling is None or self.coupling_logit is None:
+            return coupling
+        n = coupling.shape[-1]
+        start = sampling.probe(seed, self.heads, n).to(coupling.dtype)
+        start = start.expand(*coupling.shape[:-1]) if real is None else start * real
+        radius = ising.power_radius(coupling, start, _POWER_STEPS)
+        factor = safe_divide(torch.sigmoid(self.coupling_logit.to(coupling.dtype)) * gamma, radius)
+        if isinstance(coupling, LinearCoupling):
+            return coupling.scaled(factor)
+        return coupling * factor[..., None, None]
+
+    def extra_repr(self) -> str:
+        """What `print(module)` shows."""
+        return f"dim={self.dim}, heads={self.heads}, preset={self.preset!r}, couplings={self.config.couplings!r}"
+
+
+_POWER_STEPS = 6  # enough for ρ̂ within a few per cent; benchmarks/alive.py measures it

@@ -1,0 +1,147 @@
+"""Exact values by enumerating all 2ⁿ coalitions or spin configurations: the oracles of this package.
+
+A value table is a tensor [..., 2**n]; bit i of the index says whether player i is in C. Everything
+is batched over the leading axes, differentiable, and as precise as the dtype of the table.
+Nothing here samples; for n > 20 see `values.estimate`.
+"""
+
+from math import lgamma, log
+from typing import Literal
+
+import torch
+
+from neurogame._types import Bool, Float, Tensor
+from neurogame.game import Nonlinearity, gibbs, value
+from neurogame.validation import check_choice, check_positive, check_vectors
+
+__all__ = ["banzhaf", "gibbs", "interactions", "marginals", "shapley", "value_table"]
+
+Index = Literal["banzhaf", "shapley"]
+MAX_PLAYERS = 20
+_BLOCK = 1 << 14  # coalitions evaluated at once: keeps (block, dim) in cache instead of (2ⁿ, dim) in memory
+
+
+def _check_players(n: int) -> None:
+    if n > MAX_PLAYERS:
+        raise ValueError(
+            f"n = {n} players need 2**{n} = {2**n:,} evaluations of v(C); exact enumeration stops at "
+            f"n = {MAX_PLAYERS}. Use neurogame.values.estimate for longer sequences"
+        )
+
+
+def players_of(table: Float[Tensor, "... coalitions"]) -> int:
+    """n for a table of 2ⁿ values."""
+    size = table.shape[-1] if table.dim() else 0
+    n = size.bit_length() - 1
+    if size < 2 or size != 1 << n:
+        raise ValueError(f"a value table has 2**n entries on its last axis (n ≥ 1), got shape {list(table.shape)}")
+    _check_players(n)
+    return n
+
+
+def all_coalitions(n: int, device: torch.device | None = None) -> Bool[Tensor, "coalitions tokens"]:
+    """Row c holds the bits of c, lowest first: the coalition that entry c of a value table belongs to."""
+    index = torch.arange(1 << n, device=device).unsqueeze(-1)
+    return (index >> torch.arange(n, device=device)) & 1 == 1
+
+
+def value_table(
+    V: Float[Tensor, "... tokens dim"], f: Nonlinearity = "identity", anchor: Float[Tensor, "... dim"] | None = None
+) -> Float[Tensor, "... coalitions"]:
+    """v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖) for all 2ⁿ coalitions C of the n tokens."""
+    check_vectors(V)
+    check_choice("f", f, Nonlinearity)
+    _check_players(V.shape[-2])
+    members = all_coalitions(V.shape[-2], V.device)
+    return torch.cat([value(V, block, f, anchor) for block in members.split(_BLOCK)], dim=-1)
+
+
+def _split(table: Tensor, *players: int) -> Tensor:
+    """The table with one axis of size 2 per player (absent, present) in front of the 2^(n−m) others.
+
+    `players` ascending; [..., 2**n] becomes [..., 2, (2,) 2**(n−m)], with the first player's axis first.
+    """
+    n, m = players_of(table), len(players)
+    bits = table.reshape(*table.shape[:-1], *[2] * n)  # axis −1−i is bit i
+    lead = table.dim() - 1
+    bits = bits.movedim([-1 - i for i in players], list(range(lead, lead + m)))
+    return bits.reshape(*table.shape[:-1], *[2] * m, 1 << (n - m))
+
+
+def _law(index: Index, others: int, like: Tensor) -> Float[Tensor, "coalitions"]:
+    """log-probability of each context among `others` players.
+
+    Banzhaf: 2^−others. Shapley: s!(others−s)!/(others+1)! for a context of s players, which is the
+    Shapley value's law for others = n−1 and the Shapley interaction index's for others = n−2.
+    """
+    if index == "banzhaf":
+        return like.new_full((1 << others,), -others * log(2.0))
+    by_size = [lgamma(s + 1) + lgamma(others - s + 1) - lgamma(others + 2) for s in range(others + 1)]
+    return like.new_tensor(by_size)[all_coalitions(others, like.device).sum(-1)]
+
+
+def _expectation(delta: Tensor, context: Tensor, log_law: Tensor, tilt: float | Tensor | None) -> Tensor:
+    """E[delta] under law(C), or under law(C)·exp(v(C)/tilt), normalised."""
+    if tilt is None:
+        return (delta * log_law.exp()).sum(-1)
+    gamma = tilt.unsqueeze(-1) if isinstance(tilt, Tensor) else tilt
+    return (delta * torch.softmax(log_law + context / gamma, dim=-1)).sum(-1)
+
+
+def _value_index(table: Tensor, index: Index, tilt: float | Tensor | None) -> Tensor:
+    n = players_of(table)
+    if tilt is not None:
+        check_positive("tilt", tilt)
+    log_law = _law(index, n - 1, table)
+    values = []
+    for i in range(n):
+        without, present = _split(table, i).unbind(-2)
+        values.append(_expectation(present - without, without, log_law, tilt))
+    return torch.stack(values, dim=-1)
+
+
+def shapley(table: Float[Tensor, "... coalitions"], tilt: float | Tensor | None = None) -> Float[Tensor, "... tokens"]:
+    """φ_i = Σ_{C∌i} s!(n−1−s)!/n! · [v(C∪i) − v(C)], s = |C|; with `tilt` = γ the law is tilted by exp(v(C)/γ)."""
+    return _value_index(table, "shapley", tilt)
+
+
+def banzhaf(table: Float[Tensor, "... coalitions"], tilt: float | Tensor | None = None) -> Float[Tensor, "... tokens"]:
+    """β_i = 2^−(n−1) Σ_{C∌i} [v(C∪i) − v(C)]; with `tilt` = γ the law is tilted by exp(v(C)/γ)."""
+    return _value_index(table, "banzhaf", tilt)
+
+
+def interactions(
+    table: Float[Tensor, "... coalitions"], index: Index = "banzhaf", tilt: float | Tensor | None = None
+) -> Float[Tensor, "... tokens tokens"]:
+    """J_ij = E[v(C∪ij) − v(C∪i) − v(C∪j) + v(C)] over contexts C without i and j; zero diagonal."""
+    check_choice("index", index, Index)
+    if tilt is not None:
+        check_positive("tilt", tilt)
+    n = players_of(table)
+    J = table.new_zeros(*table.shape[:-1], n, n)
+    if n == 1:
+        return J
+    log_law = _law(index, n - 2, table)
+    rows, columns = torch.triu_indices(n, n, offset=1).tolist()
+    pairs = []
+    for i, j in zip(rows, columns, strict=True):
+        (v, v_j), (v_i, v_ij) = (half.unbind(-2) for half in _split(table, i, j).unbind(-3))
+        pairs.append(_expectation(v_ij - v_i - v_j + v, v, log_law, tilt))
+    J[..., rows, columns] = torch.stack(pairs, dim=-1)
+    return J + J.mT
+
+
+def marginals(
+    field: Float[Tensor, "... tokens"], coupling: Float[Tensor, "... tokens tokens"], gamma: float | Tensor
+) -> Float[Tensor, "... tokens"]:
+    """P(s_i = +1) under P(s) ∝ exp(−H(s)/γ), H(s) = −Σ J_i s_i − Σ_{i<j} J_ij s_i s_j, over all 2ⁿ spins."""
+    n = field.shape[-1]
+    _check_players(n)
+    check_positive("gamma", gamma)
+    if coupling.shape[-2:] != (n, n):
+        raise ValueError(f"coupling must be [..., {n}, {n}] to fit the field, got {list(coupling.shape)}")
+    up = all_coalitions(n, field.device)
+    spins = torch.where(up, 1.0, -1.0).to(field.dtype)
+    J = coupling.triu(1)  # i < j
+    minus_H = torch.cat([field @ s.mT + ((s @ J) * s).sum(-1) for s in spins.split(_BLOCK)], dim=-1)
+    return gibbs(minus_H, gamma) @ up.to(field.dtype)

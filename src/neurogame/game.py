@@ -1,0 +1,65 @@
+"""The coalitional game: v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖), and the Gibbs distribution over coalitions.
+
+Here live the characteristic function and its nonlinearities. How coalitions are drawn is in
+`sampling`, what players get out of them in `values` and `exact`.
+
+How this differs from the paper: its game is a = 0 with f "e.g. ReLU or tanh". `identity` equals its
+ReLU (a norm is never negative), `square` is ours: the one game whose values have a closed form. The
+anchor a moves the origin from which contribution is measured; v(∅) = 0 holds for every a.
+"""
+
+from typing import Literal
+
+import torch
+
+from neurogame._types import Bool, Float, Tensor
+from neurogame.validation import check_positive
+
+Nonlinearity = Literal["identity", "relu", "tanh", "square"]
+
+
+def safe_sqrt(q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """√q with value and gradient 0 wherever q ≤ 0, where autograd's own gradient is infinite; NaN stays NaN."""
+    zero = q <= 0
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, q).sqrt())
+
+
+def safe_divide(x: Float[Tensor, "..."], y: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """x/y with value and gradient 0 wherever y ≤ 0; NaN stays NaN."""
+    zero = y <= 0
+    return torch.where(zero, 0.0, x / torch.where(zero, 1.0, y))
+
+
+def of_norm(r: Float[Tensor, "..."], f: Nonlinearity) -> Float[Tensor, "..."]:
+    """f(r) for a norm r ≥ 0."""
+    if f == "tanh":
+        return r.tanh()
+    if f == "square":
+        return r.square()
+    return r  # identity; relu(r) = r because r ≥ 0
+
+
+def value(
+    V: Float[Tensor, "... tokens dim"],
+    members: Bool[Tensor, "... coalitions tokens"],
+    f: Nonlinearity = "identity",
+    anchor: Float[Tensor, "... dim"] | None = None,
+) -> Float[Tensor, "... coalitions"]:
+    """v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖), by the definition, for each row C of `members`."""
+    S = members.to(V.dtype) @ V  # (..., coalitions, dim)
+    if anchor is None:
+        q = S.square().sum(-1)
+        return q if f == "square" else of_norm(safe_sqrt(q), f)
+    q = (S + anchor.unsqueeze(-2)).square().sum(-1)
+    q0 = anchor.square().sum(-1, keepdim=True)
+    if f == "square":
+        return q - q0
+    return of_norm(safe_sqrt(q), f) - of_norm(safe_sqrt(q0), f)
+
+
+def gibbs(values: Float[Tensor, "... coalitions"], gamma: float | Tensor) -> Float[Tensor, "... coalitions"]:
+    """D_γ(C) = exp(v(C)/γ) / Σ_C' exp(v(C')/γ) over the coalitions of the last axis."""
+    check_positive("gamma", gamma)
+    if isinstance(gamma, Tensor):
+        gamma = gamma.unsqueeze(-1)
+    return torch.softmax(values / gamma, dim=-1)

@@ -1,0 +1,319 @@
+"""The Ising system of tokens: energy, mean-field and TAP equations, their fixed point and its gradient.
+
+    H(s) = −Σ_i J_i s_i − Σ_{i<j} J_ij s_i s_j                          (energy)
+    s_i  = tanh(h_i/γ),  h = J_field + J s                              (mean field)
+    h    = J_field + J s − s ∘ (J² (1 − s²))/γ,  J² elementwise         (TAP: Onsager's correction)
+
+`solve` iterates s ← (1−damping)·s + damping·tanh(h/γ) from s = 0 and returns the spins with the
+record of how it went. Couplings are a matrix, a `LinearCoupling`, or None. Where they come from is
+not this file's business.
+
+How this differs from the paper: convergence is judged by the *undamped* residual
+max_i |tanh(h_i/γ) − s_i|, per sequence (a damped step is small long before the equation holds); a
+sequence that has converged is frozen; and the gradient is that of the fixed point itself, by the
+implicit function theorem, instead of through the unrolled iterations. The equations are an
+approximation of the Gibbs marginals, not a theorem about them: `exact.marginals` is the truth.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from neurogame import sampling
+from neurogame._types import Bool, Float, Int, Tensor
+from neurogame.couplings import LinearCoupling
+from neurogame.game import safe_divide, safe_sqrt
+from neurogame.validation import as_mask, check_choice, check_count, check_positive, reads_values
+
+Method = Literal["mean_field", "tap"]
+Gradient = Literal["implicit", "unrolled"]
+Coupling = Tensor | LinearCoupling | None
+
+_DENSE_EIGENVALUES = 1024  # up to this n an operator is formed to read its spectral radius off exactly
+_POWER_STEPS = 500
+_CG_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One Ising system per leading index: what was solved, kept so that the record can answer questions."""
+
+    field: Float[Tensor, "... tokens"]
+    coupling: Coupling
+    gamma: Float[Tensor, "..."]
+    mask: Bool[Tensor, "... tokens"] | None
+    method: Method
+
+    def local_field(self, s: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
+        """h(s)."""
+        h = self.field + matvec(self.coupling, s)
+        if self.method == "tap":
+            h = h - s * squared_matvec(self.coupling, 1.0 - s.square()) / self.gamma.unsqueeze(-1)
+        return h
+
+    def update(self, s: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
+        """tanh(h(s)/γ), 0 at padding."""
+        new = torch.tanh(self.local_field(s) / self.gamma.unsqueeze(-1))
+        return new if self.mask is None else new * self.mask
+
+    def stiffness(self, s: Tensor, x: Tensor) -> Tensor:
+        """(∂h/∂s) x: J x, and for TAP (J − diag(J²(1−s²))/γ + 2 diag(s) J² diag(s)/γ) x; symmetric."""
+        Ax = matvec(self.coupling, x)
+        if self.method == "tap":
+            onsager = squared_matvec(self.coupling, 1.0 - s.square()) * x
+            swing = 2.0 * s * squared_matvec(self.coupling, s * x)
+            Ax = Ax + (swing - onsager) / self.gamma.unsqueeze(-1)
+        return Ax
+
+
+@dataclass(frozen=True)
+class SpinState:
+    """Spins, and how far to trust them; everything is per sequence (and head)."""
+
+    spins: Float[Tensor, "... tokens"]  # ⟨s_i⟩, 0 at padding
+    residual: Float[Tensor, "..."]  # max_i |tanh(h_i/γ) − s_i| at `spins`
+    iterations: Int[Tensor, "..."]  # updates made before the residual fell below tol
+    converged: Bool[Tensor, "..."]
+    problem: Problem = field(repr=False)
+
+    @property
+    def alpha(self) -> Float[Tensor, "... tokens"]:
+        """α_i = (1 + ⟨s_i⟩)/2, 0 at padding."""
+        alpha = (1.0 + self.spins) / 2.0
+        return alpha if self.problem.mask is None else alpha * self.problem.mask
+
+    @cached_property
+    def spectral_radius(self) -> Float[Tensor, "..."]:
+        """ρ(J)/γ: below 1 the mean-field solution is unique and every start converges to it."""
+        with torch.no_grad():
+            return spectral_radius(self.problem.coupling, self.spins) / self.problem.gamma
+
+    @cached_property
+    def free_energy(self) -> Float[Tensor, "..."]:
+        """F = ⟨H⟩ − γ·entropy of independent spins with means ⟨s⟩: what mean field makes stationary."""
+        p = self.problem
+        up = (1.0 + self.spins) / 2.0
+        entropy: Tensor = -(torch.special.xlogy(up, up) + torch.special.xlogy(1.0 - up, 1.0 - up))
+        if p.mask is not None:
+            entropy = entropy * p.mask
+        return energy(self.spins, p.field, p.coupling) - p.gamma * entropy.sum(-1)
+
+
+def matvec(coupling: Coupling, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
+    """Σ_j J_ij x_j."""
+    if coupling is None:
+        return torch.zeros_like(x)
+    if isinstance(coupling, LinearCoupling):
+        return coupling @ x
+    product: Tensor = coupling @ x.unsqueeze(-1)
+    return product.squeeze(-1)
+
+
+def squared_matvec(coupling: Coupling, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
+    """Σ_j J_ij² x_j."""
+    if coupling is None:
+        return torch.zeros_like(x)
+    if isinstance(coupling, LinearCoupling):
+        return coupling.squared_matvec(x)
+    return (coupling.square() @ x.unsqueeze(-1)).squeeze(-1)
+
+
+def energy(
+    spins: Float[Tensor, "... tokens"], field: Float[Tensor, "... tokens"], coupling: Coupling
+) -> Float[Tensor, "..."]:
+    """H(s) = −Σ_i J_i s_i − Σ_{i<j} J_ij s_i s_j for a symmetric J with zero diagonal."""
+    return -(spins * field).sum(-1) - 0.5 * (spins * matvec(coupling, spins)).sum(-1)
+
+
+def power_radius(coupling: Coupling, start: Float[Tensor, "... tokens"], steps: int) -> Float[Tensor, "..."]:
+    """‖J x‖/‖x‖ after `steps − 1` power iterations from `start`: at most ρ(J), and differentiable in J."""
+    x = start
+    for _ in range(steps):
+        x = matvec(coupling, safe_divide(x, safe_sqrt(x.square().sum(-1, keepdim=True))))
+    return safe_sqrt(x.square().sum(-1))
+
+
+def spectral_radius(coupling: Coupling, like: Float[Tensor, "... tokens"]) -> Float[Tensor, "..."]:
+    """ρ(J) = max |eigenvalue|: exact for matrices and for operators up to n = 1024, power iterations above."""
+    if coupling is None:
+        return like.new_zeros(like.shape[:-1])
+    if isinstance(coupling, LinearCoupling):
+        n = coupling.shape[-1]
+        if n > _DENSE_EIGENVALUES:
+            start = sampling.probe(sampling.seed_of(None, like.device), 1, n)[0].to(like.dtype)
+            return power_radius(coupling, start.expand(like.shape), _POWER_STEPS)
+        coupling = coupling.to_dense()
+    eigenvalues: Tensor = torch.linalg.eigvalsh(coupling)
+    return eigenvalues.abs().amax(-1)
+
+
+def solve(
+    field: Float[Tensor, "... tokens"],
+    coupling: Coupling,
+    gamma: float | Tensor,
+    *,
+    method: Method = "mean_field",
+    damping: float = 0.7,
+    max_iter: int = 25,
+    tol: float = 1e-4,
+    mask: Tensor | None = None,
+    gradient: Gradient = "implicit",
+    validate: bool | None = None,
+) -> SpinState:
+    """The fixed point of s = tanh(h(s)/γ), iterated s ← (1−damping)·s + damping·tanh(h/γ) from s = 0.
+
+    Args:
+        field: J_i, [..., tokens].
+        coupling: symmetric with zero diagonal, [..., tokens, tokens]; a `LinearCoupling`; or None.
+        gamma: temperature > 0, a number or a tensor that broadcasts to the leading axes.
+        method: "mean_field", or "tap", which adds Onsager's correction.
+        damping: in (0, 1]; 1 is undamped.
+        max_iter: updates at most; a sequence that has converged is not updated any more.
+        tol: convergence is an undamped residual below it.
+        mask: bool or 0/1 integers, True = real token; padding keeps spin 0 and exerts no force.
+        gradient: "implicit" differentiates the fixed point (memory independent of `max_iter`; where
+            the solver has not converged it is the gradient of the linearised equation at the last
+            spins); "unrolled" differentiates the iterations.
+        validate: whether to check values as well as shapes; None means in eager mode on the CPU.
+
+    Where ρ(J)/γ ≥ 1 the equations may have several solutions; this returns the one reached from s = 0.
+    """
+    problem = _problem(field, coupling, gamma, method, mask, validate)
+    check_choice("gradient", gradient, Gradient)
+    check_count("max_iter", max_iter)
+    if not 0.0 < damping <= 1.0:
+        raise ValueError(f"damping must be in (0, 1], where 1 is undamped, got {damping!r}")
+    if not tol > 0.0:
+        raise ValueError(f"tol must be > 0, got {tol!r}")
+    with torch.autocast(problem.field.device.type, enabled=False):
+        if gradient == "unrolled" or not torch.is_grad_enabled():
+            spins, residual, iterations = _iterate(problem, damping, max_iter, tol)
+        else:
+            with torch.no_grad():
+                spins, residual, iterations = _iterate(problem, damping, max_iter, tol)
+            spins = _ImplicitGradient.apply(problem.update(spins), spins, problem)
+    residual = residual.detach()
+    return SpinState(spins, residual, iterations, residual < tol, problem)
+
+
+def _iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Spins, their undamped residual, and the number of updates each sequence took."""
+    s = torch.zeros_like(problem.field)
+    new = problem.update(s)
+    residual = (new - s).detach().abs().amax(-1)
+    iterations = torch.zeros_like(residual, dtype=torch.int64)
+    for _ in range(max_iter):
+        active = residual >= tol
+        # Leaving early changes nothing (all rows are frozen); it reads a value, so only where that is free.
+        if reads_values(residual) and not bool(active.any()):
+            break
+        s = torch.where(active.unsqueeze(-1), s + damping * (new - s), s)
+        iterations = iterations + active
+        new = problem.update(s)
+        residual = torch.where(active, (new - s).detach().abs().amax(-1), residual)
+    return s, residual, iterations
+
+
+class _ImplicitGradient(torch.autograd.Function):
+    """Passes `spins` on; sends the gradient of the fixed point into the graph of y = tanh(h(spins)/γ).
+
+    s = y(s, θ) ⇒ ds = (I − ∂y/∂s)⁻¹ ∂y/∂θ dθ, ∂y/∂s = D A/γ with D = diag(1 − s²), A = ∂h/∂s symmetric.
+    Backward: w = (I − A D/γ)⁻¹ ḡ, then w flows into y. With x = D^½ w the system is symmetric,
+    (I − D^½ A D^½/γ) x = D^½ ḡ, and positive definite exactly where the fixed point is a minimum of
+    the free energy.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, _y: Tensor, spins: Tensor, problem: Problem) -> Tensor:
+        ctx.problem = _detached(problem)
+        ctx.save_for_backward(spins)
+        return spins.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (s,) = ctx.saved_tensors
+        p: Problem = ctx.problem
+        if p.mask is not None:
+            grad = grad * p.mask
+        if p.coupling is None:
+            return grad, None, None
+        root = (1.0 - s.square()).clamp(min=0.0).sqrt() / p.gamma.sqrt().unsqueeze(-1)
+        if p.mask is not None:
+            root = root * p.mask
+        if isinstance(p.coupling, LinearCoupling):
+            x = _conjugate_gradients(lambda x: x - root * p.stiffness(s, root * x), root * grad)
+        else:
+            A = p.coupling
+            if p.method == "tap":
+                J2, g = p.coupling.square(), p.gamma[..., None, None]
+                onsager = (J2 @ (1.0 - s.square()).unsqueeze(-1)).squeeze(-1)
+                A = A + (2.0 * s.unsqueeze(-1) * J2 * s.unsqueeze(-2) - torch.diag_embed(onsager)) / g
+            M = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device) - root.unsqueeze(-1) * A * root.unsqueeze(-2)
+            x = torch.linalg.solve(M, root * grad)
+        # w = ḡ + A D w/γ; with root = √(D/γ) and x = root·w, A D w/γ = A (root x)
+        return grad + p.stiffness(s, root * x), None, None
+
+
+def _conjugate_gradients(apply: Any, b: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
+    """x with apply(x) = b, row by row, for a symmetric positive definite operator.
+
+    Rows stop at a relative residual of a few ulp, or where the operator turns out not to be definite
+    (an unstable fixed point: nothing to differentiate); those keep the last finite iterate.
+    """
+    x, r = torch.zeros_like(b), b
+    p, rr = r, r.square().sum(-1, keepdim=True)
+    goal = rr * (8.0 * torch.finfo(b.dtype).eps) ** 2
+    for _ in range(_CG_STEPS):
+        Ap = apply(p)
+        pAp = (p * Ap).sum(-1, keepdim=True)
+        active = (rr > goal) & (pAp > 0)
+        if reads_values(b) and not bool(active.any()):
+            break
+        step = torch.where(active, rr / torch.where(active, pAp, 1.0), 0.0)
+        x, r = x + step * p, r - step * Ap
+        new = r.square().sum(-1, keepdim=True)
+        p = torch.where(active, r + new / torch.where(rr > 0, rr, 1.0) * p, p)
+        rr = torch.where(active, new, rr)
+    return x
+
+
+def _detached(problem: Problem) -> Problem:
+    """The same system as constants, for the backward pass."""
+    J = problem.coupling
+    if isinstance(J, LinearCoupling):
+        J = LinearCoupling(*(t.detach() for t in (J.V, J.scale, J.delta, J.weight, J.diag)))
+    elif J is not None:
+        J = J.detach()
+    return Problem(problem.field.detach(), J, problem.gamma.detach(), problem.mask, problem.method)
+
+
+def _problem(
+    field: Tensor, coupling: Coupling, gamma: float | Tensor, method: Method, mask: Tensor | None, validate: bool | None
+) -> Problem:
+    """Check and bring everything to one dtype (float32, or float64 where the field is) and one shape."""
+    check_choice("method", method, Method)
+    check_positive("gamma", gamma, validate)
+    if not isinstance(field, Tensor) or field.dim() < 1 or not field.is_floating_point():
+        raise TypeError(f"field must be a floating [..., tokens] tensor, got {field!r:.80}")
+    n = field.shape[-1]
+    if coupling is not None and tuple(coupling.shape[-2:]) != (n, n):
+        raise ValueError(f"coupling must be [..., {n}, {n}] to fit the field, got {list(coupling.shape)}")
+    if reads_values(field, validate):
+        if not bool(torch.isfinite(field).all()):
+            raise ValueError("field holds NaN or infinite entries")
+        if isinstance(coupling, Tensor) and not bool(torch.isfinite(coupling).all()):
+            raise ValueError("coupling holds NaN or infinite entries")
+    dtype = torch.float64 if field.dtype == torch.float64 else torch.float32
+    batch = torch.broadcast_shapes(field.shape[:-1], coupling.shape[:-2] if coupling is not None else ())
+    if isinstance(gamma, Tensor):
+        batch = torch.broadcast_shapes(batch, gamma.shape)
+    gamma = torch.as_tensor(gamma, dtype=dtype, device=field.device).expand(batch)
+    field = field.to(dtype).expand(*batch, n)
+    if isinstance(coupling, Tensor):
+        coupling = coupling.to(dtype)
+    real = as_mask(mask, field.shape, field.device, validate)
+    return Problem(field, coupling, gamma, real, method)

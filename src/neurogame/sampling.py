@@ -1,0 +1,105 @@
+"""How coalitions are drawn: counter-based hashing, the p-law with complement pairing, the paper's permutations.
+
+A draw is a pure function of (seed, stream, head, sample, token). So it does not change when a
+sequence is padded, batched with others, split over processes or evaluated in chunks; there is no
+generator state to carry, and every step is a tensor operation that compiles and exports.
+
+The p-law: draw p, then put each token into C with probability p, independently. With p ~ U(0,1),
+C∖{i} follows the Shapley law for *every* token i at once; with p = ½ it follows the Banzhaf law.
+Pairing C with its complement makes the estimates exact for 2-additive games, and taking p from
+equal strata of (0, ½) — the complements cover (½, 1) — removes most of the variance that p brings.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from neurogame._types import Bool, Float, Int, Tensor
+
+Law = Literal["shapley", "banzhaf"]
+Randomness = torch.Generator | Tensor | int | None
+
+FIXED_SEED = 20260325  # evaluation without a generator: the same draws for everybody, always
+_STREAMS = {"strata": 1, "shapley": 2, "banzhaf": 3, "permutations": 4, "probe": 5}
+_LOW = 0xFFFFFFFF
+_ODD = 0x45D9F3B  # an odd 27-bit multiplier: products of 32-bit words stay below 2**63, so nothing overflows
+_STEP = 0x1E3779B1  # spreads consecutive counters over the word before they are mixed in
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Coalitions [heads, samples, tokens]; if `paired`, sample k + samples/2 is the complement of sample k."""
+
+    members: Bool[Tensor, "heads samples tokens"]
+    paired: bool
+
+
+def seed_of(source: Randomness, device: torch.device) -> Int[Tensor, ""]:
+    """The seed of a call, as a tensor so that nothing synchronises.
+
+    None is the fixed seed; a `torch.Generator` is asked for one; a number (or an int64 tensor) is one.
+    """
+    if isinstance(source, torch.Generator):
+        return torch.randint(1 << 62, (), generator=source, device=source.device).to(device)
+    if isinstance(source, Tensor):
+        return source.to(device)
+    return torch.full((), FIXED_SEED if source is None else source, dtype=torch.int64, device=device)
+
+
+def _mix(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+    """A 32-bit avalanche: multiply by an odd constant and fold the high half back, twice."""
+    x = ((x ^ (x >> 16)) * _ODD) & _LOW
+    x = ((x ^ (x >> 16)) * _ODD) & _LOW
+    return x ^ (x >> 16)
+
+
+def words(seed: Int[Tensor, ""], stream: str, *shape: int) -> Int[Tensor, "..."]:
+    """One 32-bit word per index of `shape`, a hash of (seed, stream, index_0, index_1, …).
+
+    Axis by axis: only the last of the mixing steps runs at the full size.
+    """
+    state = _mix(_mix(seed & _LOW) ^ (seed >> 32) ^ (_STREAMS[stream] * _STEP & _LOW))
+    for axis, size in enumerate(shape):
+        counter = torch.arange(1, size + 1, device=seed.device) * _STEP & _LOW
+        state = _mix(state.unsqueeze(-1) ^ counter) if axis else _mix(state ^ counter)
+    return state
+
+
+def uniforms(seed: Int[Tensor, ""], stream: str, *shape: int) -> Float[Tensor, "..."]:
+    """Numbers in [0, 1) on a grid of 2^−24, exact in float32."""
+    return (words(seed, stream, *shape) >> 8).to(torch.float32) * 2.0**-24
+
+
+def paired(seed: Int[Tensor, ""], law: Law, heads: int, samples: int, tokens: int) -> Draws:
+    """Coalitions of the p-law, each with its complement; `samples` must be even."""
+    half = samples // 2
+    uniform = uniforms(seed, law, heads, half, tokens)
+    if law == "banzhaf":
+        first = uniform < 0.5
+    else:
+        stratum = torch.arange(half, device=seed.device)
+        p = (stratum + uniforms(seed, "strata", heads, half)) / (2 * half)  # in (0, ½)
+        first = uniform < p.unsqueeze(-1)
+    return Draws(torch.cat([first, ~first], dim=-2), paired=True)
+
+
+def independent(seed: Int[Tensor, ""], heads: int, samples: int, tokens: int) -> Draws:
+    """Algorithm 1, Banzhaf and pairs: each token in with probability ½, no pairing."""
+    return Draws(uniforms(seed, "banzhaf", heads, samples, tokens) < 0.5, paired=False)
+
+
+def permutations(seed: Int[Tensor, ""], heads: int, samples: int, tokens: int) -> Int[Tensor, "heads samples tokens"]:
+    """Algorithm 1, Shapley: uniformly random orders of arrival.
+
+    Algorithm 1 draws, for each token anew, an order of the others and a uniform position r; the
+    predecessors of i in one random order of *all* tokens have the same law, so one order serves
+    every token. Each estimate keeps its distribution; only estimates of different tokens become
+    dependent. Padding keeps the relative order of the real tokens.
+    """
+    return words(seed, "permutations", heads, samples, tokens).argsort(dim=-1, stable=True)
+
+
+def probe(seed: Int[Tensor, ""], heads: int, tokens: int) -> Float[Tensor, "heads tokens"]:
+    """A start vector of ±1 for power iterations, stable under padding like every draw."""
+    return torch.where(uniforms(seed, "probe", heads, tokens) < 0.5, -1.0, 1.0)

@@ -1,0 +1,89 @@
+"""Argument checks shared by the public functions: an error names the value, what is allowed, the likely cause.
+
+Shape and dtype checks always run. Checks that must read *values* (NaN, an empty row, γ ≤ 0) would
+synchronise a GPU or break a compiled graph, so they run in eager mode on the CPU, or where the
+caller asked with `validate=True`.
+"""
+
+from typing import Any, get_args
+
+import torch
+
+from neurogame._types import Bool, Tensor
+
+
+def reads_values(tensor: Tensor, validate: bool | None = None) -> bool:
+    """Whether a check may look at the values of `tensor`: `validate`, or eager CPU if that is None."""
+    if validate is not None:
+        return validate
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def check_choice(name: str, value: object, literal: Any) -> None:
+    """`value` must be one of the strings of a `Literal` type."""
+    allowed = get_args(literal)
+    if value not in allowed:
+        raise ValueError(f"{name} = {value!r} is unknown; allowed: {', '.join(map(repr, allowed))}")
+
+
+def check_vectors(V: Tensor, validate: bool | None = None, name: str = "V") -> None:
+    """`V` must be a floating [..., tokens, dim] tensor with at least one token and no NaN or infinity."""
+    if not isinstance(V, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, got {type(V).__name__}")
+    if V.dim() < 2 or V.shape[-2] < 1 or V.shape[-1] < 1:
+        raise ValueError(f"{name} must have shape [..., tokens, dim] with at least one token, got {list(V.shape)}")
+    if not V.is_floating_point():
+        raise TypeError(f"{name} must be floating point, got {V.dtype}; token ids instead of embeddings?")
+    if reads_values(V, validate) and not bool(torch.isfinite(V).all()):
+        bad = int((~torch.isfinite(V)).sum())
+        raise ValueError(f"{name} holds {bad} NaN or infinite entries; the layer below has probably diverged")
+
+
+def check_positive(name: str, value: float | Tensor, validate: bool | None = None) -> None:
+    """A temperature: a positive number, or a tensor of them."""
+    if isinstance(value, Tensor):
+        if reads_values(value, validate) and not bool((value > 0).all()):
+            raise ValueError(f"{name} must be > 0 everywhere, its smallest entry is {float(value.min()):g}")
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number or a tensor, got {value!r}")
+    elif not value > 0:  # also catches NaN
+        raise ValueError(f"{name} must be > 0, got {value!r}")
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def as_mask(
+    mask: Tensor | None, shape: torch.Size, device: torch.device, validate: bool | None = None
+) -> Bool[Tensor, "..."] | None:
+    """A mask of real tokens as booleans, checked against `shape` = [..., tokens]; None stays None."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"mask must be a torch.Tensor, got {type(mask).__name__}")
+    if mask.is_floating_point() or mask.is_complex():
+        raise TypeError(
+            f"mask must be bool or 0/1 integers (True = real token), got {mask.dtype}; "
+            "an additive mask of 0 and -inf is the likely cause"
+        )
+    try:
+        fits = mask.dim() > 0 and torch.broadcast_shapes(mask.shape, shape) == shape and mask.shape[-1] == shape[-1]
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"mask of shape {list(mask.shape)} does not fit the tokens, which are {list(shape)}")
+    if reads_values(mask, validate):
+        if mask.dtype != torch.bool and not bool(((mask == 0) | (mask == 1)).all()):
+            raise ValueError(
+                "mask must hold only 0 and 1 (1 = real token); token ids or segment ids instead of a mask?"
+            )
+        empty = (mask == 0).all(dim=-1)
+        if bool(empty.any()):
+            rows = empty.nonzero().tolist()[:3]
+            raise ValueError(f"a sequence needs at least one real token; the mask is empty at index {rows}")
+    return mask.to(device=device, dtype=torch.bool)

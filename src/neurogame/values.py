@@ -1,0 +1,289 @@
+"""Shapley values, Banzhaf indices and pair interactions, estimated from sampled coalitions, with their errors.
+
+Data flow: `sampling` draws coalitions → `marginals` turns each into the n marginal contributions of
+its tokens (one square root each) → a weighted mean over the samples gives the values → `couplings`
+turns the same toggles into pair interactions. `estimate` does this for the norm game of V, and is
+differentiable in V; `estimate_game` does it for any game, by evaluating it.
+
+Two estimators stand side by side and are never mixed:
+
+- `paired` — ours. p-law draws with complement pairing and stratified p; unbiased. With a tilt γ the
+  target is law(C)·exp(v(C)/γ), normalised: weights softmax_k(v(C_k∖i)/γ), consistent.
+- `algorithm1` — the paper to the letter. Shapley by random permutations with weights
+  exp(v/γ)/p(C), Banzhaf and pairs by Bernoulli(½) draws with weights exp(v/γ). Dividing by p
+  cancels the permutation law, so both values estimate one and the same Gibbs mean, and the
+  effective sample size collapses with n. It is here to reproduce and to show that.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from neurogame import sampling
+from neurogame._types import Float, Tensor
+from neurogame.couplings import LinearCoupling, linear_couplings, pair_couplings
+from neurogame.game import Nonlinearity, value
+from neurogame.marginals import Game, as_game, contributions, pairs_game, toggle, toggle_game, walk, walk_game
+from neurogame.validation import as_mask, check_choice, check_count, check_positive, check_vectors
+
+Estimator = Literal["paired", "algorithm1"]
+Couplings = Literal["pairs", "linear", "auto", "none"]
+
+
+@dataclass(frozen=True)
+class GameValues:
+    """What `estimate` found, and how far to trust it.
+
+    Standard errors come from the spread of complement-pair means (of single samples in
+    `algorithm1`), are inf below two of them, and do not credit the stratification: they err on the
+    safe side. The effective sample size is 1/Σω² of the weights; without a tilt it is `samples`.
+    """
+
+    shapley: Float[Tensor, "... tokens"]
+    banzhaf: Float[Tensor, "... tokens"]
+    coupling: Float[Tensor, "... tokens tokens"] | LinearCoupling | None
+    shapley_se: Float[Tensor, "... tokens"]
+    banzhaf_se: Float[Tensor, "... tokens"]
+    shapley_ess: Float[Tensor, "... tokens"]
+    banzhaf_ess: Float[Tensor, "... tokens"]
+    efficiency_gap: Float[Tensor, "..."]  # |Σ_i φ_i − v(N)|
+    samples: int  # coalitions used per law, complements included
+    requested_samples: int  # what the caller asked for: an odd number is rounded up by `paired`
+    estimator: Estimator
+    couplings: Couplings  # the mode that was used; never "auto"
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """A weighted mean over the samples, with its error and effective sample size."""
+
+    value: Float[Tensor, "... tokens"]
+    se: Float[Tensor, "... tokens"]
+    ess: Float[Tensor, "... tokens"]
+
+
+def l1_normalise(values: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
+    """x / ‖x‖₁ as Algorithm 1 has it (the text divides by Σx, which can be zero); all-zero values stay zero."""
+    total = values.abs().sum(-1, keepdim=True)
+    return values / torch.where(total > 0, total, 1.0)
+
+
+def estimate(
+    V: Float[Tensor, "... tokens dim"],
+    *,
+    mask: Tensor | None = None,
+    samples: int = 24,
+    f: Nonlinearity = "identity",
+    anchor: Float[Tensor, "... dim"] | None = None,
+    tilt: float | Tensor | None = None,
+    estimator: Estimator = "paired",
+    couplings: Couplings = "pairs",
+    chunk: int | None = None,
+    generator: sampling.Randomness = None,
+    validate: bool | None = None,
+) -> GameValues:
+    """Shapley, Banzhaf and pair interactions of v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖); differentiable in V and a.
+
+    Args:
+        V: [..., tokens, dim]; with four or more axes, the one before `tokens` is the heads.
+        mask: [..., tokens], bool or 0/1 integers, True = real token. A padded token is a null player.
+        samples: coalitions per law (one law for Shapley, one for Banzhaf and couplings together).
+        f: the nonlinearity on the norm.
+        anchor: [..., dim], the vector a; None is a = 0, the paper's game.
+        tilt: γ of the Gibbs tilt, a number or a tensor that broadcasts to V's leading axes.
+        estimator: "paired", or "algorithm1", which needs `tilt`.
+        couplings: "pairs" (exact on the draws), "linear" (an operator, never formed), "none", or
+            "auto": linear where that form is accurate (paired, no tilt, f other than tanh), else pairs.
+        chunk: samples per block of the pair computation; None fits a block to the cache.
+        generator: a `torch.Generator` that supplies the seed of the draws, or the seed itself; without
+            one the seed is fixed. Draws are a hash of (seed, head, sample, token): the same for all
+            sequences of a batch, and for any padding.
+        validate: whether to check values as well as shapes; None means in eager mode on the CPU.
+
+    Half-precision inputs are computed, and returned, in float32.
+    """
+    check_vectors(V, validate)
+    check_choice("f", f, Nonlinearity)
+    if chunk is not None:
+        check_count("chunk", chunk)
+    mode = _mode(couplings, estimator, tilt, f)
+    used = _rounded(samples, estimator)
+    gamma = _tilt_of(tilt, estimator, V, validate)
+    real = as_mask(mask, V.shape[:-1], V.device, validate)
+    with torch.autocast(V.device.type, enabled=False):
+        V = V if V.dtype == torch.float64 else V.float()
+        V = V if real is None else V * real.unsqueeze(-1)
+        if anchor is not None:
+            anchor = _anchor_of(anchor, V)
+        seed = sampling.seed_of(generator, V.device)
+        heads, n = (V.shape[-3] if V.dim() > 3 else 1), V.shape[-2]
+        if estimator == "algorithm1":
+            assert gamma is not None
+            order = sampling.permutations(seed, heads, used, n)
+            phi = _permutation_mean(*walk(V, _fit(order, V), real, f, anchor), gamma)
+            draws = sampling.independent(seed, heads, used, n)
+        else:
+            law = sampling.paired(seed, "shapley", heads, used, n)
+            phi = _law_mean(*contributions(toggle(V, _fit(law.members, V), real, anchor), f), gamma, is_paired=True)
+            draws = sampling.paired(seed, "banzhaf", heads, used, n)
+        toggles = toggle(V, _fit(draws.members, V), real, anchor)
+        beta = _law_mean(*contributions(toggles, f), gamma, is_paired=draws.paired)
+        coupling: Tensor | LinearCoupling | None = None
+        if mode == "pairs":
+            coupling = pair_couplings(V, toggles, f, gamma, chunk)
+        elif mode == "linear":
+            coupling = linear_couplings(V, toggles, f, gamma)
+        everyone = torch.ones(1, n, dtype=torch.bool, device=V.device)
+        grand = value(V, everyone, f, anchor).squeeze(-1)
+    return _record(phi, beta, coupling, grand, used, samples, estimator, mode)
+
+
+def _permutation_mean(delta: Tensor, base: Tensor, log_p: Tensor, gamma: Tensor) -> _Mean:
+    """Algorithm 1's Shapley estimate: weights exp(v(P)/γ)/p(P), normalised over the samples in log space."""
+    return _weighted(delta, torch.softmax(base / gamma[..., None, None] - log_p, dim=-2), is_paired=False)
+
+
+def _law_mean(delta: Tensor, base: Tensor, gamma: Tensor | None, *, is_paired: bool) -> _Mean:
+    """Mean over draws from the law itself: equal weights, or softmax_k(v(C_k∖i)/γ)."""
+    if gamma is None:
+        return _weighted(delta, None, is_paired=is_paired)
+    return _weighted(delta, torch.softmax(base / gamma[..., None, None], dim=-2), is_paired=is_paired)
+
+
+def _weighted(delta: Float[Tensor, "... samples tokens"], omega: Tensor | None, *, is_paired: bool) -> _Mean:
+    """Σ_k ω_k Δ_k, its standard error from independent groups (pairs or samples), and 1/Σω²."""
+    K = delta.shape[-2]
+    mean = delta.mean(-2) if omega is None else (omega * delta).sum(-2)
+    with torch.no_grad():
+        spread = (delta - mean.unsqueeze(-2)) * (1.0 / K if omega is None else omega)
+        if is_paired:
+            first, complement = spread.chunk(2, dim=-2)
+            spread = first + complement
+        groups = spread.shape[-2]
+        if groups < 2:
+            se = torch.full_like(mean, torch.inf)
+        else:
+            se = (spread.square().sum(-2) * (groups / (groups - 1))).sqrt()
+        ess = torch.full_like(mean, float(K)) if omega is None else 1.0 / omega.square().sum(-2)
+    return _Mean(mean, se, ess)
+
+
+def estimate_game(
+    v: Game | Tensor,
+    n: int,
+    *,
+    samples: int = 24,
+    tilt: float | Tensor | None = None,
+    estimator: Estimator = "paired",
+    couplings: Couplings = "pairs",
+    generator: sampling.Randomness = None,
+) -> GameValues:
+    """The same estimators for any game with n players, by evaluating it.
+
+    `v` maps a BoolTensor of coalitions [..., n] to values [...], or is a value table [*batch, 2**n].
+    v(∅) need not be 0: the efficiency gap is taken against v(N) − v(∅). K·(n + 1) evaluations per
+    law, and K·n(n − 1)/2 more for "pairs"; "linear" belongs to norm games.
+    """
+    check_count("n", n)
+    if couplings == "linear":
+        raise ValueError(
+            "couplings = 'linear' is an identity of norm games; for any other game: 'pairs', 'auto', 'none'"
+        )
+    check_choice("couplings", couplings, Couplings)
+    mode: Couplings = "pairs" if couplings == "auto" else couplings
+    used = _rounded(samples, estimator)
+    game, device = as_game(v, n)
+    seed = sampling.seed_of(generator, device)
+    both = game(torch.stack([torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)]).to(device))
+    gamma = _tilt_of(tilt, estimator, both[..., None], None)
+    if estimator == "algorithm1":
+        assert gamma is not None
+        order = sampling.permutations(seed, 1, used, n)[0]
+        phi = _permutation_mean(*walk_game(game, order), gamma)
+        draws = sampling.independent(seed, 1, used, n)
+    else:
+        law = sampling.paired(seed, "shapley", 1, used, n).members[0]
+        phi = _law_mean(*toggle_game(game, law)[:2], gamma, is_paired=True)
+        draws = sampling.paired(seed, "banzhaf", 1, used, n)
+    members = draws.members[0]
+    delta, base, u, w = toggle_game(game, members)
+    beta = _law_mean(delta, base, gamma, is_paired=draws.paired)
+    coupling = pairs_game(game, members, u, w, gamma) if mode == "pairs" else None
+    return _record(phi, beta, coupling, both[..., 1] - both[..., 0], used, samples, estimator, mode)
+
+
+def _mode(couplings: Couplings, estimator: Estimator, tilt: object, f: Nonlinearity) -> Couplings:
+    """Check the names, and resolve "auto" by a rule that does not look at the (padded) length."""
+    check_choice("couplings", couplings, Couplings)
+    check_choice("estimator", estimator, Estimator)
+    if estimator == "algorithm1" and couplings == "linear":
+        raise ValueError("couplings = 'linear' is not part of algorithm1; allowed with it: 'pairs', 'auto', 'none'")
+    if couplings != "auto":
+        return couplings
+    return "linear" if estimator == "paired" and tilt is None and f != "tanh" else "pairs"
+
+
+def _rounded(samples: int, estimator: Estimator) -> int:
+    """`paired` draws complements, so it needs an even number."""
+    check_choice("estimator", estimator, Estimator)
+    check_count("samples", samples)
+    return samples + samples % 2 if estimator == "paired" else samples
+
+
+def _tilt_of(tilt: float | Tensor | None, estimator: Estimator, like: Tensor, validate: bool | None) -> Tensor | None:
+    """γ of the tilt on all leading axes of `like` [..., tokens, dim]."""
+    if tilt is None:
+        if estimator == "algorithm1":
+            raise ValueError("estimator = 'algorithm1' needs a tilt: the γ of the paper's weights exp(v/γ)/p")
+        return None
+    check_positive("tilt", tilt, validate)
+    dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
+    batch = like.shape[:-2]
+    tilt = torch.as_tensor(tilt, dtype=dtype, device=like.device)
+    try:
+        return tilt.expand(batch)
+    except RuntimeError:
+        raise ValueError(
+            f"tilt of shape {list(tilt.shape)} does not broadcast to the leading axes {list(batch)}"
+        ) from None
+
+
+def _anchor_of(anchor: Tensor, V: Tensor) -> Tensor:
+    """The anchor on all leading axes of V."""
+    shape = (*V.shape[:-2], V.shape[-1])
+    try:
+        return anchor.to(V.dtype).expand(shape)
+    except RuntimeError:
+        raise ValueError(f"anchor of shape {list(anchor.shape)} does not broadcast to {list(shape)}") from None
+
+
+def _fit(draws: Tensor, V: Tensor) -> Tensor:
+    """Draws [heads, samples, tokens] without their head axis where V has none."""
+    return draws if V.dim() > 2 else draws[0]
+
+
+def _record(
+    phi: _Mean,
+    beta: _Mean,
+    coupling: Tensor | LinearCoupling | None,
+    grand: Tensor,
+    used: int,
+    asked: int,
+    estimator: Estimator,
+    mode: Couplings,
+) -> GameValues:
+    return GameValues(
+        shapley=phi.value,
+        banzhaf=beta.value,
+        coupling=coupling,
+        shapley_se=phi.se,
+        banzhaf_se=beta.se,
+        shapley_ess=phi.ess,
+        banzhaf_ess=beta.ess,
+        efficiency_gap=(phi.value.sum(-1) - grand).abs().detach(),
+        samples=used,
+        requested_samples=asked,
+        estimator=estimator,
+        couplings=mode,
+    )

@@ -1,0 +1,57 @@
+"""The coupling operator is the matrix it stands for."""
+
+import pytest
+import torch
+
+from neurogame import values
+from neurogame.couplings import off_diagonal
+
+F64 = torch.float64
+
+
+@pytest.fixture(params=["identity", "square", "tanh"])
+def operator(request, random):
+    V = random(0, 2, 3, 7, 4) * 0.5
+    return values.estimate(V, f=request.param, couplings="linear", samples=6).coupling
+
+
+def test_products(operator, random):
+    J = operator.to_dense()
+    x, X = random(1, 2, 3, 7), random(2, 2, 3, 7, 5)
+    torch.testing.assert_close(operator @ x, (J @ x.unsqueeze(-1)).squeeze(-1))
+    torch.testing.assert_close(operator @ X, J @ X)
+    torch.testing.assert_close(operator @ x[0, 0], J @ x[0, 0])
+    torch.testing.assert_close(operator.squared_matvec(x), (J.square() @ x.unsqueeze(-1)).squeeze(-1))
+
+
+def test_shape_diagonal_and_symmetry(operator):
+    J = operator.to_dense()
+    assert operator.shape == J.shape == (2, 3, 7, 7)
+    assert operator.dim() == 4
+    assert operator.dtype == F64
+    assert operator.device == J.device
+    torch.testing.assert_close(J, J.mT)
+    assert torch.equal(operator.diagonal(), J.diagonal(dim1=-2, dim2=-1))
+
+
+def test_scaling(operator, random):
+    factor = random(3, 2, 3)
+    torch.testing.assert_close(operator.scaled(factor).to_dense(), factor[..., None, None] * operator.to_dense())
+    torch.testing.assert_close(
+        operator.scaled(factor) @ torch.ones(2, 3, 7, dtype=F64),
+        (factor[..., None] * (operator @ torch.ones(2, 3, 7, dtype=F64))),
+    )
+
+
+def test_linear_square_game_is_exact(random):
+    V = random(4, 6, 3)
+    J = values.estimate(V, f="square", couplings="linear").coupling.to_dense()
+    torch.testing.assert_close(J, off_diagonal(2 * V @ V.mT))
+
+
+def test_linear_is_close_to_pairs_for_tanh_at_small_norms(random):
+    """The Hessian form: right to second order where tanh bends."""
+    V = random(5, 1, 1, 40, 4) * 0.02
+    pairs = values.estimate(V, f="tanh", couplings="pairs").coupling
+    linear = values.estimate(V, f="tanh", couplings="linear").coupling.to_dense()
+    assert float((linear - pairs).norm() / pairs.norm()) < 0.1
