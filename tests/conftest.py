@@ -2,7 +2,19 @@
 
 from jaxtyping import config, install_import_hook
 
-install_import_hook("neurogame", "beartype.beartype")
+CHECKED = (
+    "attention",
+    "couplings",
+    "example",
+    "exact",
+    "game",
+    "ising",
+    "marginals",
+    "sampling",
+    "validation",
+    "values",
+)
+install_import_hook([f"neurogame.{name}" for name in CHECKED], "beartype.beartype")
 
 import pytest
 import torch
@@ -38,6 +50,6 @@ def coalitions():
 @pytest.fixture
 def as_user():
     """Shape checking off, as it is for users: what is raised is the library's own error."""
-    config.update("jaxtyping_disable", True)
+    config.update("jaxtyping_disable", value=True)
     yield
-    config.update("jaxtyping_disable", False)
+    config.update("jaxtyping_disable", value=False)

@@ -290,13 +290,13 @@ class NeuroGameAttention(nn.Module):
         return field if real is None else field * real
 
     def _scaled(self, coupling: Coupling, gamma: Tensor, real: Tensor | None, seed: Tensor) -> Coupling:
-        """κ_h γ_h/ρ̂(J) · J with κ_h = σ(·) < 1, so that ρ(J)/γ is κ_h up to the error of the power iteration."""
+        """κ_h γ_h/ρ̂(J) · J with κ_h = σ(·) < 1, so that ρ(J)/γ is κ_h up to the error of ρ̂."""
         if coupling is None or self.coupling_logit is None:
             return coupling
         n = coupling.shape[-1]
-        start = sampling.probe(seed, self.heads, n).to(coupling.dtype)
-        start = start.expand(*coupling.shape[:-1]) if real is None else start * real
-        radius = ising.power_radius(coupling, start, _POWER_STEPS)
+        probes = sampling.probes(seed, self.heads, n, _PROBES).to(coupling.dtype)
+        probes = probes.expand(*coupling.shape[:-1], _PROBES) if real is None else probes * real.unsqueeze(-1)
+        radius = ising.schatten_radius(coupling, probes, n if real is None else real.sum(-1), _POWER_STEPS)
         factor = safe_divide(torch.sigmoid(self.coupling_logit.to(coupling.dtype)) * gamma, radius)
         if isinstance(coupling, LinearCoupling):
             return coupling.scaled(factor)
@@ -307,4 +307,5 @@ class NeuroGameAttention(nn.Module):
         return f"dim={self.dim}, heads={self.heads}, preset={self.preset!r}, couplings={self.config.couplings!r}"
 
 
-_POWER_STEPS = 6  # enough for ρ̂ within a few per cent; benchmarks/alive.py measures it
+# How ρ̂(J) is estimated: benchmarks/alive.py prints ρ/ρ̂ for these.
+_PROBES, _POWER_STEPS = 4, 6

@@ -63,11 +63,12 @@ class LinearCoupling:
         return self.V.dim()
 
     def __matmul__(self, x: Tensor) -> Tensor:
-        if x.dim() < self.dim():
-            return (self @ x.unsqueeze(-1)).squeeze(-1)
+        vector = x.dim() < self.dim()
+        x = x.unsqueeze(-1) if vector else x
         gram = self.scale[..., None, None] * (self.V @ (self.V.mT @ x))
         rank = self.delta.mT @ (self.weight.unsqueeze(-1) * (self.delta @ x))
-        return gram - rank - self.diag.unsqueeze(-1) * x
+        product = gram - rank - self.diag.unsqueeze(-1) * x
+        return product.squeeze(-1) if vector else product
 
     def squared_matvec(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
         """Σ_j J_ij² x_j (elementwise square) in O(n·(dim + K)²): row i of B Σ (Bᵀ diag(x) B) Σ Bᵀ."""
@@ -107,8 +108,8 @@ def linear_couplings(
 ) -> LinearCoupling:
     """J = Σ_k ω_k/u_k (V Vᵀ − δ_k δ_kᵀ) off the diagonal: the pair formula with its denominator at 2u.
 
-    Coalitions with u_k = 0 are left out. `square` is exact (J = 2G). For `tanh` the Hessian of f(‖S‖)
-    takes the place of the difference, Σ_k ω_k [f′/u (I − ŜŜᵀ) + f″ ŜŜᵀ], which is less accurate.
+    Coalitions with u_k = 0 are left out. `square` is exact (J = 2G). For `tanh` the chain rule adds
+    its bend, Σ_k ω_k [f′/u_k (V Vᵀ − δ_k δ_kᵀ) + f″ δ_k δ_kᵀ], which is less accurate.
     With a tilt one weight per coalition, softmax_k(v(C_k)/tilt), stands for the pair's own
     softmax_k(v(C_k∖ij)/tilt): a pair's own weight would not be low-rank.
     """
@@ -121,18 +122,13 @@ def linear_couplings(
         if tilt is not None:
             omega = torch.softmax(of_norm(u, f) / tilt.unsqueeze(-1), dim=-1)
         inverse = safe_divide(torch.ones_like(u), u)
+        slope, bend = torch.ones_like(u), torch.zeros_like(u)  # f′, −f″
         if f == "tanh":
-            slope = 1.0 - u.tanh().square()  # f′
-            scale = (omega * slope * inverse).sum(-1)
-            weight = omega * slope * (inverse + 2.0 * u.tanh())  # f′/u − f″, f″ = −2 f f′
-            # Ŝ·V_i from the toggles: w_i² = u² + 2 s_i S·V_i + ‖V_i‖²
-            square = V.square().sum(-1).unsqueeze(-2)
-            delta = toggles.sign * (toggles.toggled.square() - u.square().unsqueeze(-1) - square) / 2
-            delta = delta * inverse.unsqueeze(-1)
-        else:
-            weight = omega * inverse
-            scale = weight.sum(-1)
-            delta = toggles.delta
+            slope = 1.0 - u.tanh().square()
+            bend = 2.0 * u.tanh() * slope
+        scale = (omega * slope * inverse).sum(-1)
+        weight = omega * (slope * inverse + bend)
+        delta = toggles.delta
     diag = scale.unsqueeze(-1) * V.square().sum(-1) - (weight.unsqueeze(-1) * delta.square()).sum(-2)
     return LinearCoupling(V, scale, delta, weight, diag)
 

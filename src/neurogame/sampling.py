@@ -21,7 +21,7 @@ Law = Literal["shapley", "banzhaf"]
 Randomness = torch.Generator | Tensor | int | None
 
 FIXED_SEED = 20260325  # evaluation without a generator: the same draws for everybody, always
-_STREAMS = {"strata": 1, "shapley": 2, "banzhaf": 3, "permutations": 4, "probe": 5}
+_STREAMS = {"strata": 1, "shapley": 2, "banzhaf": 3, "permutations": 4, "probes": 5}
 _LOW = 0xFFFFFFFF
 _ODD = 0x45D9F3B  # an odd 27-bit multiplier: products of 32-bit words stay below 2**63, so nothing overflows
 _STEP = 0x1E3779B1  # spreads consecutive counters over the word before they are mixed in
@@ -100,6 +100,6 @@ def permutations(seed: Int[Tensor, ""], heads: int, samples: int, tokens: int) -
     return words(seed, "permutations", heads, samples, tokens).argsort(dim=-1, stable=True)
 
 
-def probe(seed: Int[Tensor, ""], heads: int, tokens: int) -> Float[Tensor, "heads tokens"]:
-    """A start vector of ±1 for power iterations, stable under padding like every draw."""
-    return torch.where(uniforms(seed, "probe", heads, tokens) < 0.5, -1.0, 1.0)
+def probes(seed: Int[Tensor, ""], heads: int, tokens: int, count: int) -> Float[Tensor, "heads tokens probes"]:
+    """Start vectors of ±1 for power iterations, stable under padding like every draw."""
+    return torch.where(uniforms(seed, "probes", heads, tokens, count) < 0.5, -1.0, 1.0)

@@ -1,0 +1,5 @@
+"""`python -m neurogame`."""
+
+from neurogame.cli import main
+
+main()
