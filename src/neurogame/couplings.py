@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.function import once_differentiable
 
+from neurogame import kernels
 from neurogame._types import Bool, Float, Tensor
 from neurogame.game import Nonlinearity, of_norm, safe_divide, safe_sqrt
 from neurogame.marginals import Toggles
@@ -240,9 +241,14 @@ class _PairMean(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        everything, ctx.chunk = _Block(*inputs[:-1]), inputs[-1]
+        everything, ctx.chunk = _Block(*(t.contiguous() for t in inputs[:-1])), inputs[-1]
         ctx.save_for_backward(*everything)
-        J, samples = torch.zeros_like(everything.G), everything.u.shape[-1]
+        samples = everything.u.shape[-1]
+        if kernels.available(*everything):
+            J = torch.empty_like(everything.G)
+            kernels.call("neurogame_pairs_forward", *_extent(everything), *everything, J)
+            return J
+        J = torch.zeros_like(everything.G)
         for r, s in _blocks(J, samples, ctx.chunk):
             J[r] += _pair_block(everything.cut(r, s), "identity")[0].sum(-3)
         return J / samples
@@ -252,9 +258,18 @@ class _PairMean(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         everything = _Block(*ctx.saved_tensors)
         grads, samples = everything.zeros(), everything.u.shape[-1]
+        if kernels.available(*everything, grad):
+            grad = (grad / samples).contiguous()
+            kernels.call("neurogame_pairs_backward", *_extent(everything), *everything, grad, *grads[:5])
+            return (*grads[:5], None, None, None)
         for r, s in _blocks(everything.G, samples, ctx.chunk):
             _pair_mean_backward(grad[r] / samples, everything.cut(r, s), grads.cut(r, s))
         return (*grads[:5], None, None, None)
+
+
+def _extent(block: _Block) -> tuple[int, int, int, int]:
+    """Rows, samples, tokens and threads for the compiled loops."""
+    return (*block.w.shape, torch.get_num_threads())
 
 
 def _pair_mean_backward(grad: Tensor, block: _Block, into: _Block) -> None:

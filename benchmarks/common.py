@@ -1,0 +1,61 @@
+"""What every benchmark shares: where results go, what machine they were measured on, how a table is printed."""
+
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import neurogame
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+
+def progress(message: str) -> None:
+    """One line to stderr: results alone go to stdout."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def machine() -> dict[str, Any]:
+    """What a reader needs to place the figures."""
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "neurogame": neurogame.__version__,
+    }
+
+
+def save(name: str, seconds: float, **content: Any) -> None:
+    """results/NAME.json, with the machine and the wall time."""
+    RESULTS.mkdir(exist_ok=True)
+    record = {"machine": machine(), "seconds": round(seconds, 1), **content}
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    progress(f"wrote {path.relative_to(RESULTS.parent)}")
+
+
+def show(title: str, rows: list[dict[str, Any]]) -> None:
+    """A table of dictionaries, to stdout."""
+    table = Table(title=title, title_justify="left")
+    for name in rows[0]:
+        table.add_column(name, justify="right" if isinstance(rows[0][name], int | float) else "left")
+    for row in rows:
+        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row.values()))
+    Console(width=140).print(table)
+
+
+class Clock:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __call__(self) -> float:
+        return time.perf_counter() - self.start

@@ -1,0 +1,103 @@
+"""Compiled loops for the CPU: C files beside this one, built by the system's C compiler when first needed.
+
+A build takes well under a second, needs nothing but a compiler (`$CC`, cc, gcc or clang), links no Python
+and no torch, and is kept in the user's cache folder under a name that changes with the source, the
+flags and the processor. Where there is no compiler, or `NEUROGAME_KERNELS=0` is set, or a tensor is
+not float32 on the CPU, the same numbers come from plain PyTorch: callers ask `available` and never
+depend on the answer.
+"""
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from neurogame._types import Tensor
+
+_HERE = Path(__file__).parent
+# Sums may be reordered (that is what vectorises them); NaN and infinity keep their meaning.
+_FLAGS = (
+    *("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"),
+    *("-fassociative-math", "-freciprocal-math", "-shared", "-fPIC", "-pthread"),
+)
+_log = logging.getLogger(__name__)
+
+
+def available(*tensors: Tensor) -> bool:
+    """Whether the compiled loops can take these tensors, here and now (not while a graph is being traced)."""
+    if torch.compiler.is_compiling() or any(t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
+        return False
+    return library() is not None
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The compiled loops, built if they are not there yet; None where they cannot be had."""
+    if os.environ.get("NEUROGAME_KERNELS", "1") == "0":
+        return None
+    sources = sorted(_HERE.glob("*.c"))
+    compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
+    name = f"kernels-{_fingerprint(sources)}.so"
+    for folder in _folders():
+        path = folder / name
+        try:
+            if not path.exists():
+                if compiler is None:
+                    continue
+                _build(compiler, sources, path)
+            return ctypes.CDLL(str(path))
+        except (OSError, subprocess.SubprocessError) as error:
+            _log.info("kernels: %s: %s", path, error)
+    return None
+
+
+def _fingerprint(sources: Iterable[Path]) -> str:
+    """Changes with the source, the flags and the processor: the code is compiled for the machine it runs on."""
+    parts = [path.read_bytes() for path in sources]
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    processor = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    parts += [flag.encode() for flag in (*_FLAGS, platform.machine(), processor)]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _folders() -> list[Path]:
+    """Where a build may be kept: the user's cache, or a temporary folder of this process."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return [root / "neurogame", Path(tempfile.gettempdir()) / f"neurogame-{os.getpid()}"]
+
+
+def _build(compiler: str, sources: Iterable[Path], path: Path) -> None:
+    """Compile into a file of this process, then move it into place: two builds at once cannot meet half-way."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(f".{os.getpid()}.so")
+    try:
+        command = [compiler, *_FLAGS, "-o", str(fresh), *map(str, sources), "-lm"]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def call(name: str, *arguments: int | Tensor) -> None:
+    """Call one of the loops: numbers as C longs, tensors (contiguous, float32) by their address."""
+    loaded = library()
+    assert loaded is not None
+    converted: list[ctypes.c_long | ctypes.c_void_p] = []
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            assert argument.is_contiguous()
+            converted.append(ctypes.c_void_p(argument.data_ptr()))
+        else:
+            converted.append(ctypes.c_long(argument))
+    if getattr(loaded, name)(*converted):
+        raise MemoryError(f"{name}: no memory for its work space")
