@@ -58,4 +58,5 @@ class Clock:
         self.start = time.perf_counter()
 
     def __call__(self) -> float:
+        """The seconds."""
         return time.perf_counter() - self.start

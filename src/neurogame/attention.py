@@ -23,6 +23,7 @@ from neurogame.validation import as_mask, check_choice, check_count, check_vecto
 from neurogame.values import Couplings, Estimator, GameValues, estimate, l1_normalise
 
 Anchor = Literal["learned", "cls"]
+AnchorScale = Literal["root", "none"]
 FieldScale = Literal["tokens", "none"]
 CouplingScale = Literal["spectral", "none"]
 Tilt = Literal["gamma"]
@@ -39,12 +40,13 @@ class AttentionConfig:
     tilt: float | Tilt | None = None  # Gibbs tilt of the values: none, a fixed γ, or the head's own γ
     couplings: Couplings = "auto"
     method: Method = "mean_field"
-    damping: float = 0.7
+    damping: float = 1.0  # undamped: ρ(J)/γ < 1 by construction, see coupling_scale
     max_iter: int = 25
     tol: float = 1e-4
     gradient: Gradient = "implicit"
     gamma: float = 0.25  # initial temperature; learned per head
     anchor: Anchor | None = "cls"
+    anchor_scale: AnchorScale = "root"  # a·√n: coalitions grow with the sequence, so must what they are held against
     background: float | bool | None = 1.0  # initial μ in units of the mean field; None or False: no background field
     field_scale: FieldScale = "tokens"
     coupling_scale: CouplingScale = "spectral"
@@ -82,6 +84,7 @@ _CHOICES: dict[str, Any] = {
     "couplings": Couplings,
     "method": Method,
     "gradient": Gradient,
+    "anchor_scale": AnchorScale,
     "field_scale": FieldScale,
     "coupling_scale": CouplingScale,
 }
@@ -95,6 +98,7 @@ PRESETS: dict[str, AttentionConfig] = {
         estimator="algorithm1",
         tilt="gamma",
         couplings="pairs",
+        damping=0.7,
         anchor=None,
         background=None,
         field_scale="none",
@@ -141,9 +145,11 @@ class NeuroGameAttention(nn.Module):
     - Background field: J_i − μ_h, learned. Without it no field is negative and almost no token can
       be switched off; μ starts at the mean field, so that a token is on if it contributes more than average.
     - Anchor: contribution is measured from a vector a, by default a projection of token 0 ([CLS] in
-      BERT-like encoders), instead of from 0. As ‖a‖ grows φ_i → V_i·a/‖a‖: a query is inside the family.
+      BERT-like encoders) times √n, instead of from 0. As ‖a‖ grows φ_i → V_i·a/‖a‖: a query is inside
+      the family. Without the √n the sum over a coalition soon dwarfs the anchor.
     - Coupling scale: J_ij is scaled so that ρ(J)/γ is a learned number below 1, estimated with a few
-      power iterations. That is the condition under which mean field has one solution and converges.
+      power iterations. That is the condition under which mean field has one solution and converges,
+      undamped; the paper's damping of .7 only slows it down.
     - Couplings: the linear-time operator instead of all pairs.
 
     In eval mode without a generator the draws come from a fixed seed: results are deterministic and do
@@ -220,7 +226,7 @@ class NeuroGameAttention(nn.Module):
         real = self._check(x, mask)
         V = self._split(self.value(x))  # (batch, heads, tokens, head_dim)
         gate = self.gate(x).mT  # (batch, heads, tokens)
-        anchor = self._anchor(x)
+        anchor = self._anchor(x, real)
         if generator is None and self.training:
             generator = torch.randint(1 << 62, (), device=x.device)
         with torch.autocast(x.device.type, enabled=False):
@@ -273,12 +279,17 @@ class NeuroGameAttention(nn.Module):
         heads: Tensor = projected.unflatten(-1, (self.heads, self.head_dim))
         return heads.transpose(1, 2)
 
-    def _anchor(self, x: Tensor) -> Float[Tensor, "... heads head_dim"] | None:
-        """a per head: learned, or projected from token 0 (whether or not the mask makes it a player)."""
+    def _anchor(self, x: Tensor, real: Tensor | None) -> Float[Tensor, "... heads head_dim"] | None:
+        """a per head: learned, or projected from token 0 (whether or not the mask makes it a player); times √n."""
+        if self.anchor is None:
+            return None
         if isinstance(self.anchor, nn.Linear):
-            a: Tensor = self.anchor(x[:, 0])
-            return a.reshape(-1, self.heads, self.head_dim)
-        return self.anchor
+            a: Tensor = self.anchor(x[:, 0]).reshape(-1, self.heads, self.head_dim)
+        else:
+            a = self.anchor
+        if self.config.anchor_scale == "root":
+            a = a * (x.shape[1] ** 0.5 if real is None else real.sum(-1, keepdim=True).to(a.dtype).sqrt())
+        return a
 
     def _field(self, values: GameValues, gate: Tensor, real: Tensor | None) -> Float[Tensor, "batch heads tokens"]:
         """J_i = λ_i φ_i^norm + (1−λ_i) β_i^norm, times the number of real tokens, minus μ_h."""

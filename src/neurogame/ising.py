@@ -22,7 +22,7 @@ from typing import Any, Literal
 import torch
 from torch.autograd.function import once_differentiable
 
-from neurogame import sampling
+from neurogame import kernels, sampling
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.couplings import LinearCoupling
 from neurogame.game import safe_divide, safe_sqrt
@@ -130,13 +130,15 @@ def energy(
 
 def power_norms(
     coupling: Tensor | LinearCoupling, X: Float[Tensor, "... tokens probes"], steps: int
-) -> list[Float[Tensor, "..."]]:
+) -> Float[Tensor, "steps ..."]:
     """N_1 … N_steps of the power iteration X ← J X/‖X‖, N = ‖J X‖/‖X‖ in the Frobenius norm; the last tends to ρ(J)."""
+    if not torch.is_grad_enabled() and kernels.available(*factors(coupling), X):
+        return _compiled_power(coupling, X, steps)
     norms = []
     for _ in range(steps):
         X = coupling @ safe_divide(X, safe_sqrt(X.square().sum((-2, -1), keepdim=True)))
         norms.append(safe_sqrt(X.square().sum((-2, -1))))
-    return norms
+    return torch.stack(norms)
 
 
 def schatten_radius(
@@ -147,7 +149,7 @@ def schatten_radius(
     E‖J^m z‖² = Σ λ^2m for a probe z of independent signs (Hutchinson), so this errs upwards where
     many eigenvalues are near the largest, and downwards only if every probe misses its eigenvector.
     """
-    N = torch.stack(power_norms(coupling, probes, steps))  # ∏ N = ‖J^m Z‖/‖Z‖
+    N = power_norms(coupling, probes, steps)  # ∏ N = ‖J^m Z‖/‖Z‖
     zero = (N <= 0).any(0)
     log_sum = torch.where(zero, 1.0, N).log().sum(0)
     n = torch.as_tensor(tokens, dtype=N.dtype, device=N.device)
@@ -219,6 +221,10 @@ def solve(
 
 def _iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
     """Spins, their undamped residual, and the number of updates each sequence took."""
+    tensors = (problem.field, *factors(problem.coupling))
+    compiled = problem.method == "mean_field" and problem.coupling is not None and not torch.is_grad_enabled()
+    if compiled and kernels.available(*tensors):
+        return _compiled_iterate(problem, damping, max_iter, tol)
     s = torch.zeros_like(problem.field)
     new = problem.update(s)
     residual = (new - s).detach().abs().amax(-1)
@@ -233,6 +239,51 @@ def _iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tup
         new = problem.update(s)
         residual = torch.where(active, (new - s).detach().abs().amax(-1), residual)
     return s, residual, iterations
+
+
+def factors(coupling: Coupling) -> tuple[Tensor, ...]:
+    """The tensors a coupling is made of: none, a matrix, or the five factors of an operator."""
+    if coupling is None:
+        return ()
+    if isinstance(coupling, LinearCoupling):
+        return coupling.V, coupling.scale, coupling.delta, coupling.weight, coupling.diag
+    return (coupling,)
+
+
+def _flat(coupling: Tensor | LinearCoupling, batch: torch.Size) -> tuple[tuple[int, int], list[Tensor]]:
+    """(dim, samples) and five factors [rows, …] for the compiled loops; samples < 0 says the first is a matrix."""
+    lead = len(coupling.shape) - 2
+    flat = [t.expand(*batch, *t.shape[lead:]).reshape(-1, *t.shape[lead:]).contiguous() for t in factors(coupling)]
+    if isinstance(coupling, LinearCoupling):
+        return (coupling.V.shape[-1], coupling.delta.shape[-2]), flat
+    return (0, -1), flat * 5
+
+
+def _compiled_iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
+    """`_iterate` for mean field in compiled loops: a row stops when it has converged."""
+    batch, n = problem.field.shape[:-1], problem.field.shape[-1]
+    field, gamma = problem.field.contiguous(), problem.gamma.contiguous()
+    assert problem.coupling is not None
+    sizes, J = _flat(problem.coupling, batch)
+    mask = problem.mask
+    real = field if mask is None else mask.to(field.dtype).expand_as(field).contiguous()
+    spins, residual, iterations = torch.empty_like(field), torch.empty_like(gamma), torch.empty_like(gamma)
+    counts = (batch.numel(), n, *sizes, max_iter, int(mask is not None), torch.get_num_threads())
+    options = torch.tensor([damping, tol], dtype=field.dtype)
+    kernels.call("neurogame_solve", *counts, *J, field, gamma, real, options, spins, residual, iterations)
+    return spins, residual, iterations.long()
+
+
+def _compiled_power(coupling: Tensor | LinearCoupling, X: Tensor, steps: int) -> Float[Tensor, "steps ..."]:
+    """`power_norms` in compiled loops."""
+    n, probes = X.shape[-2:]
+    batch = torch.broadcast_shapes(X.shape[:-2], coupling.shape[:-2])
+    start = X.expand(*batch, n, probes).mT.contiguous()
+    sizes, J = _flat(coupling, batch)
+    norms = start.new_empty(*batch, steps)
+    counts = (batch.numel(), n, *sizes, probes, steps, torch.get_num_threads())
+    kernels.call("neurogame_power", *counts, *J, start, norms)
+    return norms.movedim(-1, 0)
 
 
 class _ImplicitGradient(torch.autograd.Function):
@@ -303,7 +354,7 @@ def _detached(problem: Problem) -> Problem:
     """The same system as constants, for the backward pass."""
     J = problem.coupling
     if isinstance(J, LinearCoupling):
-        J = LinearCoupling(*(t.detach() for t in (J.V, J.scale, J.delta, J.weight, J.diag)))
+        J = LinearCoupling(*(t.detach() for t in factors(J)))
     elif J is not None:
         J = J.detach()
     return Problem(problem.field.detach(), J, problem.gamma.detach(), problem.mask, problem.method)

@@ -15,7 +15,9 @@ Two estimators stand side by side and are never mixed:
   effective sample size collapses with n. It is here to reproduce and to show that.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -32,35 +34,93 @@ Couplings = Literal["pairs", "linear", "auto", "none"]
 
 
 @dataclass(frozen=True)
+class Mean:
+    """Σ_k ω_k Δ_k over the samples, with its error and effective sample size, computed when asked for."""
+
+    delta: Float[Tensor, "... samples tokens"]
+    omega: Float[Tensor, "... samples tokens"] | None  # None: equal weights
+    is_paired: bool
+
+    @cached_property
+    def value(self) -> Float[Tensor, "... tokens"]:
+        """The estimate."""
+        return self.delta.mean(-2) if self.omega is None else (self.omega * self.delta).sum(-2)
+
+    @cached_property
+    def se(self) -> Float[Tensor, "... tokens"]:
+        """Standard error from independent groups: complement pairs, or single samples."""
+        with torch.no_grad():
+            weight = 1.0 / self.delta.shape[-2] if self.omega is None else self.omega
+            spread = (self.delta - self.value.unsqueeze(-2)) * weight
+            if self.is_paired:
+                first, complement = spread.chunk(2, dim=-2)
+                spread = first + complement
+            groups = spread.shape[-2]
+            if groups < 2:
+                return torch.full_like(self.value, torch.inf)
+            return (spread.square().sum(-2) * (groups / (groups - 1))).sqrt()
+
+    @cached_property
+    def ess(self) -> Float[Tensor, "... tokens"]:
+        """1/Σω²."""
+        if self.omega is None:
+            return torch.full_like(self.value, float(self.delta.shape[-2]), requires_grad=False)
+        return 1.0 / self.omega.detach().square().sum(-2)
+
+
+@dataclass(frozen=True)
 class GameValues:
-    """What `estimate` found, and how far to trust it.
+    """What `estimate` found, and how far to trust it; errors are computed when asked for.
 
     Standard errors come from the spread of complement-pair means (of single samples in
     `algorithm1`), are inf below two of them, and do not credit the stratification: they err on the
     safe side. The effective sample size is 1/Σω² of the weights; without a tilt it is `samples`.
     """
 
-    shapley: Float[Tensor, "... tokens"]
-    banzhaf: Float[Tensor, "... tokens"]
     coupling: Float[Tensor, "... tokens tokens"] | LinearCoupling | None
-    shapley_se: Float[Tensor, "... tokens"]
-    banzhaf_se: Float[Tensor, "... tokens"]
-    shapley_ess: Float[Tensor, "... tokens"]
-    banzhaf_ess: Float[Tensor, "... tokens"]
-    efficiency_gap: Float[Tensor, "..."]  # |Σ_i φ_i − v(N)|
     samples: int  # coalitions used per law, complements included
     requested_samples: int  # what the caller asked for: an odd number is rounded up by `paired`
     estimator: Estimator
     couplings: Couplings  # the mode that was used; never "auto"
+    phi: Mean = field(repr=False)
+    beta: Mean = field(repr=False)
+    grand: Callable[[], Tensor] = field(repr=False)  # v(N) − v(∅)
 
+    @property
+    def shapley(self) -> Float[Tensor, "... tokens"]:
+        """φ_i."""
+        return self.phi.value
 
-@dataclass(frozen=True)
-class _Mean:
-    """A weighted mean over the samples, with its error and effective sample size."""
+    @property
+    def banzhaf(self) -> Float[Tensor, "... tokens"]:
+        """β_i."""
+        return self.beta.value
 
-    value: Float[Tensor, "... tokens"]
-    se: Float[Tensor, "... tokens"]
-    ess: Float[Tensor, "... tokens"]
+    @property
+    def shapley_se(self) -> Float[Tensor, "... tokens"]:
+        """Standard error of φ_i."""
+        return self.phi.se
+
+    @property
+    def banzhaf_se(self) -> Float[Tensor, "... tokens"]:
+        """Standard error of β_i."""
+        return self.beta.se
+
+    @property
+    def shapley_ess(self) -> Float[Tensor, "... tokens"]:
+        """Effective sample size behind φ_i."""
+        return self.phi.ess
+
+    @property
+    def banzhaf_ess(self) -> Float[Tensor, "... tokens"]:
+        """Effective sample size behind β_i."""
+        return self.beta.ess
+
+    @cached_property
+    def efficiency_gap(self) -> Float[Tensor, "..."]:
+        """|Σ_i φ_i − v(N)|."""
+        with torch.no_grad():
+            return (self.shapley.sum(-1) - self.grand()).abs()
 
 
 def l1_normalise(values: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
@@ -113,7 +173,7 @@ def estimate(
     real = as_mask(mask, V.shape[:-1], V.device, validate)
     with torch.autocast(V.device.type, enabled=False):
         V = V if V.dtype == torch.float64 else V.float()
-        V = V if real is None else V * real.unsqueeze(-1)
+        V = V.contiguous() if real is None else V * real.unsqueeze(-1)
         if anchor is not None:
             anchor = _anchor_of(anchor, V)
         seed = sampling.seed_of(generator, V.device)
@@ -134,39 +194,25 @@ def estimate(
             coupling = pair_couplings(V, toggles, f, gamma, chunk)
         elif mode == "linear":
             coupling = linear_couplings(V, toggles, f, gamma)
-        everyone = torch.ones(1, n, dtype=torch.bool, device=V.device)
-        grand = value(V, everyone, f, anchor).squeeze(-1)
-    return _record(phi, beta, coupling, grand, used, samples, estimator, mode)
+    return GameValues(coupling, used, samples, estimator, mode, phi, beta, lambda: _grand(V, f, anchor))
 
 
-def _permutation_mean(delta: Tensor, base: Tensor, log_p: Tensor, gamma: Tensor) -> _Mean:
+def _grand(V: Tensor, f: Nonlinearity, anchor: Tensor | None) -> Float[Tensor, "..."]:
+    """v(N): padded tokens are zero, so everybody may come."""
+    everyone = torch.ones(1, V.shape[-2], dtype=torch.bool, device=V.device)
+    return value(V, everyone, f, anchor).squeeze(-1)
+
+
+def _permutation_mean(delta: Tensor, base: Tensor, log_p: Tensor, gamma: Tensor) -> Mean:
     """Algorithm 1's Shapley estimate: weights exp(v(P)/γ)/p(P), normalised over the samples in log space."""
-    return _weighted(delta, torch.softmax(base / gamma[..., None, None] - log_p, dim=-2), is_paired=False)
+    return Mean(delta, torch.softmax(base / gamma[..., None, None] - log_p, dim=-2), is_paired=False)
 
 
-def _law_mean(delta: Tensor, base: Tensor, gamma: Tensor | None, *, is_paired: bool) -> _Mean:
+def _law_mean(delta: Tensor, base: Tensor, gamma: Tensor | None, *, is_paired: bool) -> Mean:
     """Mean over draws from the law itself: equal weights, or softmax_k(v(C_k∖i)/γ)."""
     if gamma is None:
-        return _weighted(delta, None, is_paired=is_paired)
-    return _weighted(delta, torch.softmax(base / gamma[..., None, None], dim=-2), is_paired=is_paired)
-
-
-def _weighted(delta: Float[Tensor, "... samples tokens"], omega: Tensor | None, *, is_paired: bool) -> _Mean:
-    """Σ_k ω_k Δ_k, its standard error from independent groups (pairs or samples), and 1/Σω²."""
-    K = delta.shape[-2]
-    mean = delta.mean(-2) if omega is None else (omega * delta).sum(-2)
-    with torch.no_grad():
-        spread = (delta - mean.unsqueeze(-2)) * (1.0 / K if omega is None else omega)
-        if is_paired:
-            first, complement = spread.chunk(2, dim=-2)
-            spread = first + complement
-        groups = spread.shape[-2]
-        if groups < 2:
-            se = torch.full_like(mean, torch.inf)
-        else:
-            se = (spread.square().sum(-2) * (groups / (groups - 1))).sqrt()
-        ess = torch.full_like(mean, float(K)) if omega is None else 1.0 / omega.square().sum(-2)
-    return _Mean(mean, se, ess)
+        return Mean(delta, None, is_paired)
+    return Mean(delta, torch.softmax(base / gamma[..., None, None], dim=-2), is_paired)
 
 
 def estimate_game(
@@ -210,7 +256,8 @@ def estimate_game(
     delta, base, u, w = toggle_game(game, members)
     beta = _law_mean(delta, base, gamma, is_paired=draws.paired)
     coupling = pairs_game(game, members, u, w, gamma) if mode == "pairs" else None
-    return _record(phi, beta, coupling, both[..., 1] - both[..., 0], used, samples, estimator, mode)
+    grand = both[..., 1] - both[..., 0]
+    return GameValues(coupling, used, samples, estimator, mode, phi, beta, lambda: grand)
 
 
 def _mode(couplings: Couplings, estimator: Estimator, tilt: object, f: Nonlinearity) -> Couplings:
@@ -261,29 +308,3 @@ def _anchor_of(anchor: Tensor, V: Tensor) -> Tensor:
 def _fit(draws: Tensor, V: Tensor) -> Tensor:
     """Draws [heads, samples, tokens] without their head axis where V has none."""
     return draws if V.dim() > 2 else draws[0]
-
-
-def _record(
-    phi: _Mean,
-    beta: _Mean,
-    coupling: Tensor | LinearCoupling | None,
-    grand: Tensor,
-    used: int,
-    asked: int,
-    estimator: Estimator,
-    mode: Couplings,
-) -> GameValues:
-    return GameValues(
-        shapley=phi.value,
-        banzhaf=beta.value,
-        coupling=coupling,
-        shapley_se=phi.se,
-        banzhaf_se=beta.se,
-        shapley_ess=phi.ess,
-        banzhaf_ess=beta.ess,
-        efficiency_gap=(phi.value.sum(-1) - grand).abs().detach(),
-        samples=used,
-        requested_samples=asked,
-        estimator=estimator,
-        couplings=mode,
-    )

@@ -45,8 +45,9 @@ def library() -> ctypes.CDLL | None:
     if os.environ.get("NEUROGAME_KERNELS", "1") == "0":
         return None
     sources = sorted(_HERE.glob("*.c"))
+    headers = sorted(_HERE.glob("*.h"))
     compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
-    name = f"kernels-{_fingerprint(sources)}.so"
+    name = f"kernels-{_fingerprint([*sources, *headers])}.so"
     for folder in _folders():
         path = folder / name
         try:
@@ -82,7 +83,7 @@ def _build(compiler: str, sources: Iterable[Path], path: Path) -> None:
     fresh = path.with_suffix(f".{os.getpid()}.so")
     try:
         command = [compiler, *_FLAGS, "-o", str(fresh), *map(str, sources), "-lm"]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, check=True, capture_output=True, timeout=60)  # noqa: S603 — the user's own compiler
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)

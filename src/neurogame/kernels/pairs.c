@@ -10,9 +10,9 @@
  * happen for sizes up to 2, so larger coalitions skip the test.
  */
 #include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "rows.h"
 
 typedef struct {
     long samples, n;
@@ -20,7 +20,6 @@ typedef struct {
     float *J;                                              /* forward: out */
     const float *grad;                                     /* backward: incoming, divided by K */
     float *g_G, *g_u, *g_w, *g_delta, *g_origin;           /* backward: out */
-    long first, last;                                      /* rows of this thread */
 } Job;
 
 static inline float norm_of(float r) { return r <= 0.0f ? 0.0f : sqrtf(r); } /* NaN stays NaN */
@@ -40,8 +39,10 @@ static inline void forward_pairs(long i, long n, float u, float origin, float si
     }
 }
 
-static void forward_row(const Job *p, long row)
+static void forward_row(const void *job, long row, float *scratch)
 {
+    const Job *p = job;
+    (void)scratch;
     const long n = p->n, K = p->samples;
     float *J = p->J + row * n * n;
     memset(J, 0, sizeof(float) * n * n);
@@ -100,8 +101,9 @@ static inline void backward_pairs(long first, long n, Token *t, const int may_em
     t->to_origin = sum_origin;
 }
 
-static void backward_row(const Job *p, long row, float *restrict H)
+static void backward_row(const void *job, long row, float *H)
 {
+    const Job *p = job;
     const long n = p->n, K = p->samples;
     const float *G = p->G + row * n * n, *grad = p->grad + row * n * n, origin = p->origin[row];
     float *g_G = p->g_G + row * n * n, g_origin = 0.0f;
@@ -137,57 +139,13 @@ static void backward_row(const Job *p, long row, float *restrict H)
     p->g_origin[row] = g_origin;
 }
 
-static void *work(void *argument)
-{
-    Job *p = argument;
-    if (p->J) {
-        for (long row = p->first; row < p->last; row++) forward_row(p, row);
-    } else {
-        float *H = malloc(sizeof(float) * p->n);
-        if (!H) return (void *)1;
-        for (long row = p->first; row < p->last; row++) backward_row(p, row, H);
-        free(H);
-    }
-    return NULL;
-}
-
-/* Rows are independent: each thread takes a contiguous share. 0 on success. */
-static int share(Job job, long rows, long threads)
-{
-    if (threads > rows) threads = rows;
-    if (threads < 1) threads = 1;
-    Job *jobs = malloc(sizeof(Job) * threads);
-    pthread_t *ids = malloc(sizeof(pthread_t) * threads);
-    int failed = !jobs || !ids;
-    long started = 0;
-    for (long t = 0; !failed && t < threads; t++) {
-        jobs[t] = job;
-        jobs[t].first = rows * t / threads;
-        jobs[t].last = rows * (t + 1) / threads;
-        /* the last share, and any that cannot get a thread, run here */
-        if (t == threads - 1 || pthread_create(&ids[started], NULL, work, &jobs[t])) {
-            failed |= work(&jobs[t]) != NULL;
-        } else {
-            started++;
-        }
-    }
-    for (long t = 0; t < started; t++) {
-        void *status = NULL;
-        pthread_join(ids[t], &status);
-        failed |= status != NULL;
-    }
-    free(jobs);
-    free(ids);
-    return failed;
-}
-
 int neurogame_pairs_forward(long rows, long samples, long n, long threads, const float *G, const float *u,
                             const float *w, const float *delta, const float *origin, const float *sign,
                             const float *size, float *J)
 {
     Job job = {.samples = samples, .n = n, .G = G, .u = u, .w = w, .delta = delta, .origin = origin,
                .sign = sign, .size = size, .J = J};
-    return share(job, rows, threads);
+    return neurogame_share(forward_row, &job, rows, threads, 0);
 }
 
 int neurogame_pairs_backward(long rows, long samples, long n, long threads, const float *G, const float *u,
@@ -198,5 +156,5 @@ int neurogame_pairs_backward(long rows, long samples, long n, long threads, cons
     Job job = {.samples = samples, .n = n, .G = G, .u = u, .w = w, .delta = delta, .origin = origin,
                .sign = sign, .size = size, .grad = grad, .g_G = g_G, .g_u = g_u, .g_w = g_w,
                .g_delta = g_delta, .g_origin = g_origin};
-    return share(job, rows, threads);
+    return neurogame_share(backward_row, &job, rows, threads, n);
 }

@@ -1,0 +1,9 @@
+/* Rows (one per batch and head) are independent: each thread takes a contiguous share of them. */
+#ifndef NEUROGAME_ROWS_H
+#define NEUROGAME_ROWS_H
+
+/* `row` does one row with `scratch`, room for `floats` numbers of its thread's own. 0 on success. */
+int neurogame_share(void (*row)(const void *job, long row, float *scratch), const void *job, long rows,
+                    long threads, long floats);
+
+#endif
