@@ -264,10 +264,16 @@ def test_state_dict_round_trip():
     assert torch.equal(one.eval()(x).output, two.eval()(x).output)
 
 
-def test_single_token_sequences():
-    found = layer(16, 2).eval()(bert_like(19, 3, 1, 16))
-    assert found.output.isfinite().all()
-    assert found.spin_state.converged.all()
+@pytest.mark.parametrize("couplings", ["linear", "pairs"])
+def test_vanishing_couplings_are_not_blown_up(couplings):
+    """One token, or equal tokens: J is rounding error, and its spectral scale must not turn it into a force."""
+    module = layer(16, 2, couplings=couplings, anchor=None).eval()
+    silent = layer(16, 2, couplings="none", anchor=None).eval()
+    one = bert_like(19, 3, 1, 16)
+    for x in (one, one.expand(3, 9, 16)):
+        found = module(x)
+        assert found.spin_state.converged.all()
+        torch.testing.assert_close(found.alpha, silent(x).alpha, atol=5e-3, rtol=0)
 
 
 @pytest.mark.parametrize(

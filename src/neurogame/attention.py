@@ -233,7 +233,7 @@ class NeuroGameAttention(nn.Module):
             gamma = self.gamma
             V = V if V.dtype == torch.float64 else V.float()
             gate = torch.sigmoid(gate.to(V.dtype))
-            seed = sampling.seed_of(generator, x.device)
+            seed = None if generator is None else sampling.seed_of(generator, x.device)
             values = estimate(
                 V,
                 mask=real,
@@ -247,7 +247,7 @@ class NeuroGameAttention(nn.Module):
                 validate=False,
             )
             field = self._field(values, gate, real)
-            coupling = self._scaled(values.coupling, gamma, real, seed)
+            coupling = self._scaled(values, gamma, real, seed)
             state = ising.solve(
                 field,
                 coupling,
@@ -300,14 +300,21 @@ class NeuroGameAttention(nn.Module):
             field = field - self.background.to(field.dtype).unsqueeze(-1)
         return field if real is None else field * real
 
-    def _scaled(self, coupling: Coupling, gamma: Tensor, real: Tensor | None, seed: Tensor) -> Coupling:
-        """κ_h γ_h/ρ̂(J) · J with κ_h = σ(·) < 1, so that ρ(J)/γ is κ_h up to the error of ρ̂."""
+    def _scaled(self, values: GameValues, gamma: Tensor, real: Tensor | None, seed: Tensor | None) -> Coupling:
+        """κ_h γ_h/ρ̂(J) · J with κ_h = σ(·) < 1, so that ρ(J)/γ is κ_h up to the error of ρ̂.
+
+        ρ̂ is never taken below a ten-thousandth of the mean |β|: couplings that vanish (one token,
+        parallel tokens) are rounding errors, and must not be blown up to full strength.
+        """
+        coupling = values.coupling
         if coupling is None or self.coupling_logit is None:
             return coupling
         n = coupling.shape[-1]
-        probes = sampling.probes(seed, self.heads, n, _PROBES).to(coupling.dtype)
+        players = n if real is None else real.sum(-1)
+        probes = sampling.drawn(sampling.probes, seed, coupling.device, self.heads, n, _PROBES).to(coupling.dtype)
         probes = probes.expand(*coupling.shape[:-1], _PROBES) if real is None else probes * real.unsqueeze(-1)
-        radius = ising.schatten_radius(coupling, probes, n if real is None else real.sum(-1), _POWER_STEPS)
+        radius = ising.schatten_radius(coupling, probes, players, _POWER_STEPS)
+        radius = radius + _FLOOR * values.banzhaf.abs().sum(-1) / players
         factor = safe_divide(torch.sigmoid(self.coupling_logit.to(coupling.dtype)) * gamma, radius)
         if isinstance(coupling, LinearCoupling):
             return coupling.scaled(factor)
@@ -319,4 +326,4 @@ class NeuroGameAttention(nn.Module):
 
 
 # How ρ̂(J) is estimated: benchmarks/alive.py prints ρ/ρ̂ for these.
-_PROBES, _POWER_STEPS = 4, 6
+_PROBES, _POWER_STEPS, _FLOOR = 4, 6, 1e-4

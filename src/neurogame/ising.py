@@ -252,8 +252,8 @@ def factors(coupling: Coupling) -> tuple[Tensor, ...]:
 
 def _flat(coupling: Tensor | LinearCoupling, batch: torch.Size) -> tuple[tuple[int, int], list[Tensor]]:
     """(dim, samples) and five factors [rows, …] for the compiled loops; samples < 0 says the first is a matrix."""
-    lead = len(coupling.shape) - 2
-    flat = [t.expand(*batch, *t.shape[lead:]).reshape(-1, *t.shape[lead:]).contiguous() for t in factors(coupling)]
+    lead, rows = len(coupling.shape) - 2, batch.numel()
+    flat = [t.expand(*batch, *t.shape[lead:]).reshape(rows, *t.shape[lead:]).contiguous() for t in factors(coupling)]
     if isinstance(coupling, LinearCoupling):
         return (coupling.V.shape[-1], coupling.delta.shape[-2]), flat
     return (0, -1), flat * 5

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from neurogame import exact
+from neurogame import exact, kernels
 from neurogame._types import Bool, Float, Tensor
 from neurogame.game import Nonlinearity, of_norm, safe_divide, safe_sqrt
 
@@ -41,6 +41,8 @@ def toggle(
     the second form free of cancellation. An empty coalition is recognised by its size, not by its norm.
     """
     inside = members.to(V.dtype)  # (..., samples, tokens)
+    if not torch.is_grad_enabled() and kernels.available(V):
+        return _compiled_toggle(V, inside, real, anchor)
     sign = 1.0 - 2.0 * inside
     if real is not None:
         sign = sign * real.unsqueeze(-2)
@@ -61,6 +63,21 @@ def toggle(
     if real is not None:
         delta = delta * real.unsqueeze(-2)
     return Toggles(u, w, delta, sign, size, origin)
+
+
+def _compiled_toggle(V: Tensor, inside: Tensor, real: Tensor | None, anchor: Tensor | None) -> Toggles:
+    """`toggle` in compiled loops; the coalitions of one head serve its whole batch."""
+    batch, (n, dim), samples = V.shape[:-2], V.shape[-2:], inside.shape[-2]
+    norm, size = (V.new_empty(*batch, samples) for _ in range(2))
+    toggled, delta, sign = (V.new_empty(*batch, samples, n) for _ in range(3))
+    origin = V.new_empty(batch)
+    mask = V if real is None else real.to(V.dtype).expand(*batch, n).contiguous()
+    a = V if anchor is None else anchor.contiguous()
+    heads = inside.shape[0] if inside.dim() > 2 else 1
+    counts = (batch.numel(), heads, samples, n, dim, int(real is not None), int(anchor is not None))
+    out = (norm, toggled, delta, sign, size, origin)
+    kernels.call("neurogame_toggle", *counts, torch.get_num_threads(), V.contiguous(), inside, mask, a, *out)
+    return Toggles(norm, toggled, delta, sign, size, origin)
 
 
 def contributions(toggles: Toggles, f: Nonlinearity) -> tuple[Tensor, Tensor]:

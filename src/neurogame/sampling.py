@@ -10,14 +10,17 @@ Pairing C with its complement makes the estimates exact for 2-additive games, an
 equal strata of (0, ½) — the complements cover (½, 1) — removes most of the variance that p brings.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 
 from neurogame._types import Bool, Float, Int, Tensor
 
 Law = Literal["shapley", "banzhaf"]
+T = TypeVar("T")
 Randomness = torch.Generator | Tensor | int | None
 
 FIXED_SEED = 20260325  # evaluation without a generator: the same draws for everybody, always
@@ -45,6 +48,19 @@ def seed_of(source: Randomness, device: torch.device) -> Int[Tensor, ""]:
     if isinstance(source, Tensor):
         return source.to(device)
     return torch.full((), FIXED_SEED if source is None else source, dtype=torch.int64, device=device)
+
+
+def drawn(what: Callable[..., T], source: Tensor | None, device: torch.device, *arguments: Any) -> T:
+    """`what(seed, *arguments)`; for the fixed seed (`source` None) remembered, since evaluation asks for it again."""
+    if source is None and not torch.compiler.is_compiling():
+        return cast("T", _remembered(what, device, *arguments))
+    return what(seed_of(source, device), *arguments)
+
+
+@lru_cache(maxsize=16)
+def _remembered(what: Callable[..., object], device: torch.device, *arguments: Any) -> object:
+    with torch.inference_mode(mode=False):  # or the draws could never take part in a backward pass
+        return what(seed_of(None, device), *arguments)
 
 
 def _mix(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:

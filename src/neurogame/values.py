@@ -35,16 +35,17 @@ Couplings = Literal["pairs", "linear", "auto", "none"]
 
 @dataclass(frozen=True)
 class Mean:
-    """Σ_k ω_k Δ_k over the samples, with its error and effective sample size, computed when asked for."""
+    """Σ_k ω_k Δ_k over the samples; its error and effective sample size are computed when asked for."""
 
+    value: Float[Tensor, "... tokens"]
     delta: Float[Tensor, "... samples tokens"]
     omega: Float[Tensor, "... samples tokens"] | None  # None: equal weights
     is_paired: bool
 
-    @cached_property
-    def value(self) -> Float[Tensor, "... tokens"]:
-        """The estimate."""
-        return self.delta.mean(-2) if self.omega is None else (self.omega * self.delta).sum(-2)
+    @classmethod
+    def of(cls, delta: Tensor, omega: Tensor | None, *, is_paired: bool) -> "Mean":
+        """The mean of `delta` over its samples, with weights `omega`."""
+        return cls(delta.mean(-2) if omega is None else (omega * delta).sum(-2), delta, omega, is_paired)
 
     @cached_property
     def se(self) -> Float[Tensor, "... tokens"]:
@@ -173,20 +174,20 @@ def estimate(
     real = as_mask(mask, V.shape[:-1], V.device, validate)
     with torch.autocast(V.device.type, enabled=False):
         V = V if V.dtype == torch.float64 else V.float()
-        V = V.contiguous() if real is None else V * real.unsqueeze(-1)
+        V = (V if real is None else V * real.unsqueeze(-1)).contiguous()  # heads come in as a transposed view
         if anchor is not None:
             anchor = _anchor_of(anchor, V)
-        seed = sampling.seed_of(generator, V.device)
+        seed = None if generator is None else sampling.seed_of(generator, V.device)
         heads, n = (V.shape[-3] if V.dim() > 3 else 1), V.shape[-2]
         if estimator == "algorithm1":
             assert gamma is not None
-            order = sampling.permutations(seed, heads, used, n)
+            order = sampling.drawn(sampling.permutations, seed, V.device, heads, used, n)
             phi = _permutation_mean(*walk(V, _fit(order, V), real, f, anchor), gamma)
-            draws = sampling.independent(seed, heads, used, n)
+            draws = sampling.drawn(sampling.independent, seed, V.device, heads, used, n)
         else:
-            law = sampling.paired(seed, "shapley", heads, used, n)
+            law = sampling.drawn(sampling.paired, seed, V.device, "shapley", heads, used, n)
             phi = _law_mean(*contributions(toggle(V, _fit(law.members, V), real, anchor), f), gamma, is_paired=True)
-            draws = sampling.paired(seed, "banzhaf", heads, used, n)
+            draws = sampling.drawn(sampling.paired, seed, V.device, "banzhaf", heads, used, n)
         toggles = toggle(V, _fit(draws.members, V), real, anchor)
         beta = _law_mean(*contributions(toggles, f), gamma, is_paired=draws.paired)
         coupling: Tensor | LinearCoupling | None = None
@@ -205,14 +206,14 @@ def _grand(V: Tensor, f: Nonlinearity, anchor: Tensor | None) -> Float[Tensor, "
 
 def _permutation_mean(delta: Tensor, base: Tensor, log_p: Tensor, gamma: Tensor) -> Mean:
     """Algorithm 1's Shapley estimate: weights exp(v(P)/γ)/p(P), normalised over the samples in log space."""
-    return Mean(delta, torch.softmax(base / gamma[..., None, None] - log_p, dim=-2), is_paired=False)
+    return Mean.of(delta, torch.softmax(base / gamma[..., None, None] - log_p, dim=-2), is_paired=False)
 
 
 def _law_mean(delta: Tensor, base: Tensor, gamma: Tensor | None, *, is_paired: bool) -> Mean:
     """Mean over draws from the law itself: equal weights, or softmax_k(v(C_k∖i)/γ)."""
     if gamma is None:
-        return Mean(delta, None, is_paired)
-    return Mean(delta, torch.softmax(base / gamma[..., None, None], dim=-2), is_paired)
+        return Mean.of(delta, None, is_paired=is_paired)
+    return Mean.of(delta, torch.softmax(base / gamma[..., None, None], dim=-2), is_paired=is_paired)
 
 
 def estimate_game(

@@ -3,46 +3,56 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+/* The OpenMP runtime that torch has loaded, if it is one: its threads are awake and spinning, and a second pool
+ * would fight them for the cores. Weak: where there is none, plain threads do. */
+extern void GOMP_parallel(void (*work)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
+
 typedef struct {
     void (*row)(const void *, long, float *);
     const void *job;
-    long first, last, floats;
-} Share;
+    long rows, floats, next;
+    int failed;
+} Team;
 
-static void *work(void *argument)
+/* One member: takes the next row until there is none. */
+static void member(void *argument)
 {
-    Share *p = argument;
-    float *scratch = malloc(sizeof(float) * (p->floats > 0 ? p->floats : 1));
-    if (!scratch) return (void *)1;
-    for (long row = p->first; row < p->last; row++) p->row(p->job, row, scratch);
+    Team *team = argument;
+    float *scratch = malloc(sizeof(float) * (team->floats > 0 ? team->floats : 1));
+    if (!scratch) {
+        __atomic_store_n(&team->failed, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    for (;;) {
+        const long row = __atomic_fetch_add(&team->next, 1, __ATOMIC_RELAXED);
+        if (row >= team->rows) break;
+        team->row(team->job, row, scratch);
+    }
     free(scratch);
+}
+
+static void *member_thread(void *argument)
+{
+    member(argument);
     return NULL;
 }
 
 int neurogame_share(void (*row)(const void *job, long row, float *scratch), const void *job, long rows,
                     long threads, long floats)
 {
+    Team team = {.row = row, .job = job, .rows = rows, .floats = floats};
     if (threads > rows) threads = rows;
-    if (threads < 1) threads = 1;
-    Share *shares = malloc(sizeof(Share) * threads);
-    pthread_t *ids = malloc(sizeof(pthread_t) * threads);
-    int failed = !shares || !ids;
-    long started = 0;
-    for (long t = 0; !failed && t < threads; t++) {
-        shares[t] = (Share){row, job, rows * t / threads, rows * (t + 1) / threads, floats};
-        /* the last share, and any that cannot get a thread, run here */
-        if (t == threads - 1 || pthread_create(&ids[started], NULL, work, &shares[t])) {
-            failed |= work(&shares[t]) != NULL;
-        } else {
-            started++;
-        }
+    if (threads <= 1) {
+        member(&team);
+    } else if (GOMP_parallel) {
+        GOMP_parallel(member, &team, (unsigned)threads, 0);
+    } else {
+        pthread_t *ids = malloc(sizeof(pthread_t) * threads);
+        long started = 0;
+        while (ids && started < threads - 1 && !pthread_create(&ids[started], NULL, member_thread, &team)) started++;
+        member(&team);
+        for (long t = 0; t < started; t++) pthread_join(ids[t], NULL);
+        free(ids);
     }
-    for (long t = 0; t < started; t++) {
-        void *status = NULL;
-        pthread_join(ids[t], &status);
-        failed |= status != NULL;
-    }
-    free(shares);
-    free(ids);
-    return failed;
+    return team.failed;
 }

@@ -1,4 +1,4 @@
-/* Rows (one per batch and head) are independent: each thread takes a contiguous share of them. */
+/* Rows (one per batch and head) are independent: the threads of a team take them one after the other. */
 #ifndef NEUROGAME_ROWS_H
 #define NEUROGAME_ROWS_H
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "linear.h"
 #include "rows.h"
 
 typedef struct {
@@ -30,65 +31,48 @@ typedef struct {
     float *norms;       /* (steps) per row, out */
 } Power;
 
-static float dot(const float *a, const float *b, long n)
-{
-    float sum = 0.0f;
-    for (long i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-/* y = A x, four rows at a time: four independent sums keep the multipliers busy. */
-static void times(const float *restrict A, long rows, long width, const float *restrict x, float *restrict y)
-{
-    long i = 0;
-    for (; i + 4 <= rows; i += 4) {
-        const float *a = A + i * width, *b = a + width, *c = b + width, *d = c + width;
-        float sum_a = 0.0f, sum_b = 0.0f, sum_c = 0.0f, sum_d = 0.0f;
-        for (long j = 0; j < width; j++) {
-            sum_a += a[j] * x[j];
-            sum_b += b[j] * x[j];
-            sum_c += c[j] * x[j];
-            sum_d += d[j] * x[j];
-        }
-        y[i] = sum_a;
-        y[i + 1] = sum_b;
-        y[i + 2] = sum_c;
-        y[i + 3] = sum_d;
-    }
-    for (; i < rows; i++) y[i] = dot(A + i * width, x, width);
-}
-
-/* y += A^T x, four rows at a time: y is read and written once for four. */
-static void add_transposed(const float *restrict A, long rows, long width, const float *restrict x, float *restrict y)
-{
-    long i = 0;
-    for (; i + 4 <= rows; i += 4) {
-        const float *a = A + i * width, *b = a + width, *c = b + width, *d = c + width;
-        const float x_a = x[i], x_b = x[i + 1], x_c = x[i + 2], x_d = x[i + 3];
-        for (long j = 0; j < width; j++) y[j] += x_a * a[j] + x_b * b[j] + x_c * c[j] + x_d * d[j];
-    }
-    for (; i < rows; i++)
-        for (long j = 0; j < width; j++) y[j] += x[i] * A[i * width + j];
-}
-
 /* y = J x for one row; `scratch` has room for dim + samples numbers. */
 static void product(const Coupling *c, long row, const float *x, float *y, float *scratch)
 {
     const long n = c->n, dim = c->dim, K = c->samples;
     if (c->J) {
-        times(c->J + row * n * n, n, n, x, y);
+        neurogame_times(c->J + row * n * n, n, n, x, y);
         return;
     }
     const float *V = c->V + row * n * dim, *delta = c->delta + row * K * n, *diag = c->diag + row * n;
     float *in_V = scratch, *in_delta = scratch + dim; /* x seen from the two factors */
     memset(in_V, 0, sizeof(float) * dim);
-    add_transposed(V, n, dim, x, in_V);
+    neurogame_add_transposed(V, n, dim, x, in_V);
     for (long j = 0; j < dim; j++) in_V[j] *= c->scale[row];
-    times(delta, K, n, x, in_delta);
+    neurogame_times(delta, K, n, x, in_delta);
     for (long k = 0; k < K; k++) in_delta[k] *= -c->weight[row * K + k];
-    times(V, n, dim, in_V, y);
+    neurogame_times(V, n, dim, in_V, y);
     for (long i = 0; i < n; i++) y[i] -= diag[i] * x[i];
-    add_transposed(delta, K, n, in_delta, y);
+    neurogame_add_transposed(delta, K, n, in_delta, y);
+}
+
+/* The same for four vectors at once: x and y are (4, n); `scratch` has room for 4 n + 4 dim + 8 samples numbers. */
+static void product4(const Coupling *c, long row, const float *x, float *y, float *scratch)
+{
+    const long n = c->n, dim = c->dim, K = c->samples;
+    if (c->J) {
+        neurogame_times4(c->J + row * n * n, n, n, x, y);
+        return;
+    }
+    const float *V = c->V + row * n * dim, *delta = c->delta + row * K * n, *diag = c->diag + row * n;
+    float *by_token = scratch, *in_V = by_token + 4 * n, *in_delta = in_V + 4 * dim, *by_sample = in_delta + 4 * K;
+    for (long i = 0; i < n; i++)
+        for (long k = 0; k < 4; k++) by_token[4 * i + k] = x[k * n + i];
+    memset(in_V, 0, sizeof(float) * 4 * dim);
+    neurogame_add_transposed4(V, n, dim, by_token, in_V);
+    for (long j = 0; j < 4 * dim; j++) in_V[j] *= c->scale[row];
+    neurogame_times4(delta, K, n, x, in_delta);
+    for (long k = 0; k < K; k++)
+        for (long j = 0; j < 4; j++) by_sample[4 * k + j] = -c->weight[row * K + k] * in_delta[j * K + k];
+    neurogame_times4(V, n, dim, in_V, y);
+    for (long k = 0; k < 4; k++)
+        for (long i = 0; i < n; i++) y[k * n + i] -= diag[i] * x[k * n + i];
+    neurogame_add_transposed4(delta, K, n, by_sample, y);
 }
 
 /* exp(x) for x <= 0, to a few ulp: 2^q times a polynomial of degree 6 on [-ln2/2, ln2/2]; vectorises. */
@@ -153,12 +137,14 @@ static void power_row(const void *job, long row, float *scratch)
     const long n = p->coupling.n, all = p->probes * n;
     float *x = scratch, *y = scratch + all, *work = scratch + 2 * all;
     memcpy(x, p->start + row * all, sizeof(float) * all);
-    float square = dot(x, x, all);
+    float square = neurogame_dot(x, x, all);
     for (long t = 0; t < p->steps; t++) {
         const float inverse = square <= 0.0f ? 0.0f : 1.0f / sqrtf(square);
         for (long i = 0; i < all; i++) x[i] *= inverse;
-        for (long j = 0; j < p->probes; j++) product(&p->coupling, row, x + j * n, y + j * n, work);
-        square = dot(y, y, all);
+        if (p->probes == 4) product4(&p->coupling, row, x, y, work);
+        else
+            for (long j = 0; j < p->probes; j++) product(&p->coupling, row, x + j * n, y + j * n, work);
+        square = neurogame_dot(y, y, all);
         p->norms[row * p->steps + t] = square <= 0.0f ? 0.0f : sqrtf(square);
         float *swap = x;
         x = y;
@@ -193,5 +179,5 @@ int neurogame_power(long rows, long n, long dim, long samples, long probes, long
     const float *factors[] = {V, scale, delta, weight, diag};
     Power job = {.coupling = coupling_of(n, dim, samples, factors), .probes = probes, .steps = steps,
                  .start = start, .norms = norms};
-    return neurogame_share(power_row, &job, rows, threads, 2 * probes * n + dim + (samples > 0 ? samples : 0));
+    return neurogame_share(power_row, &job, rows, threads, (2 * probes + 4) * n + 4 * dim + (samples > 0 ? 8 * samples : 0));
 }
