@@ -20,10 +20,10 @@ lint: $(VENV)/.tested
 	$(BIN)/mypy
 
 bench: $(VENV)/.benched
-	$(BIN)/python benchmarks/scale.py
-	$(BIN)/python benchmarks/alive.py
 	$(BIN)/python benchmarks/estimators.py
 	$(BIN)/python benchmarks/tradeoff.py
+	$(BIN)/python benchmarks/alive.py
+	$(BIN)/python benchmarks/record.py couplings values attention
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "neurogame needs Python 3.11 or newer; set PYTHON=…" >&2; exit 1; }

@@ -1,17 +1,15 @@
 """What every benchmark shares: where results go, what machine they were measured on, how a table is printed."""
 
 import json
-import platform
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
-import neurogame
+from neurogame.benchmark.timing import machine
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -19,17 +17,6 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 def progress(message: str) -> None:
     """One line to stderr: results alone go to stdout."""
     print(message, file=sys.stderr, flush=True)
-
-
-def machine() -> dict[str, Any]:
-    """What a reader needs to place the figures."""
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "neurogame": neurogame.__version__,
-    }
 
 
 def save(name: str, seconds: float, **content: Any) -> None:

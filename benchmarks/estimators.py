@@ -3,7 +3,7 @@
     python benchmarks/estimators.py        # about a minute; writes results/estimators.json
 
 Norm games of n = 10 random tokens (dim 8, 64 games), γ = .25, 1 and 4 for the Gibbs weights. For
-K = 8 … 2048 the root-mean-square error against the estimator's own limit (exact, by enumeration) gives
+K = 8 … 2048 the mean relative error against the estimator's own limit (exact, by enumeration) gives
 the slope of log error over log K, −½ for plain Monte Carlo; beside it the relative error against the
 classical Shapley and Banzhaf values, which is what a user wants. shapiq's permutation sampling runs
 on the same games with the same number of evaluations.

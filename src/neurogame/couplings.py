@@ -63,20 +63,19 @@ class LinearCoupling:
         """Number of axes, two of them tokens."""
         return self.V.dim()
 
+    @property
+    def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The five tensors it is made of."""
+        return self.V, self.scale, self.delta, self.weight, self.diag
+
     def __matmul__(self, x: Tensor) -> Tensor:
-        vector = x.dim() < self.dim()
-        x = x.unsqueeze(-1) if vector else x
-        gram = self.scale[..., None, None] * (self.V @ (self.V.mT @ x))
-        rank = self.delta.mT @ (self.weight.unsqueeze(-1) * (self.delta @ x))
-        product = gram - rank - self.diag.unsqueeze(-1) * x
-        return product.squeeze(-1) if vector else product
+        if x.dim() < self.dim():
+            return linear_product(self.factors, x.unsqueeze(-1)).squeeze(-1)
+        return linear_product(self.factors, x)
 
     def squared_matvec(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
-        """Σ_j J_ij² x_j (elementwise square) in O(n·(dim + K)²): row i of B Σ (Bᵀ diag(x) B) Σ Bᵀ."""
-        B = torch.cat([self.V, self.delta.mT], dim=-1)  # (..., tokens, dim + K)
-        signature = torch.cat([self.scale.unsqueeze(-1).expand(*self.V.shape[:-2], self.V.shape[-1]), -self.weight], -1)
-        core = signature.unsqueeze(-1) * (B.mT @ (x.unsqueeze(-1) * B)) * signature.unsqueeze(-2)
-        return ((B @ core) * B).sum(-1) - self.diag.square() * x
+        """Σ_j J_ij² x_j (elementwise square)."""
+        return linear_squared(self.factors, x)
 
     def scaled(self, factor: Float[Tensor, "..."]) -> "LinearCoupling":
         """factor·J with one factor per head: it multiplies the three coefficients, never the tokens."""
@@ -97,6 +96,23 @@ class LinearCoupling:
         gram = self.scale[..., None, None] * (self.V @ self.V.mT)
         rank = self.delta.mT @ (self.weight.unsqueeze(-1) * self.delta)
         return off_diagonal(gram - rank)
+
+
+def linear_product(factors: tuple[Tensor, ...], X: Float[Tensor, "... tokens m"]) -> Float[Tensor, "... tokens m"]:
+    """J X = scale·V (Vᵀ X) − δᵀ (weight (δ X)) − diag ∘ X, in O(n·(dim + K)) per column."""
+    V, scale, delta, weight, diag = factors
+    gram = scale[..., None, None] * (V @ (V.mT @ X))
+    rank = delta.mT @ (weight.unsqueeze(-1) * (delta @ X))
+    return gram - rank - diag.unsqueeze(-1) * X
+
+
+def linear_squared(factors: tuple[Tensor, ...], x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
+    """Σ_j J_ij² x_j in O(n·(dim + K)²): the diagonal of J diag(x) J, J = B Σ Bᵀ − diag with B = [V, δᵀ]."""
+    V, scale, delta, weight, diag = factors
+    B = torch.cat([V, delta.mT], dim=-1)  # (..., tokens, dim + K)
+    signature = torch.cat([scale.unsqueeze(-1).expand(*V.shape[:-2], V.shape[-1]), -weight], dim=-1)
+    core = signature.unsqueeze(-1) * (B.mT @ (x.unsqueeze(-1) * B)) * signature.unsqueeze(-2)
+    return ((B @ core) * B).sum(-1) - diag.square() * x
 
 
 def off_diagonal(J: Float[Tensor, "... tokens tokens"]) -> Float[Tensor, "... tokens tokens"]:
@@ -152,7 +168,10 @@ def pair_couplings(
         toggles.size.expand(*batch, samples).reshape(-1, samples),
     )
     if f == "tanh" or tilt is not None:
-        J = _StreamedPairs.apply(*everything, None if tilt is None else tilt.reshape(-1), f, chunk)
+        gamma = None if tilt is None else tilt.reshape(-1)
+        # A traced graph is differentiated by its compiler, which cannot look into the recomputation.
+        tracing = torch.compiler.is_compiling()
+        J = _stream(everything, gamma, f, chunk)[0] if tracing else _StreamedPairs.apply(*everything, gamma, f, chunk)
     else:
         J = _PairMean.apply(*everything, chunk)
     return off_diagonal(J.reshape(G.shape))
@@ -291,6 +310,25 @@ def _pair_mean_backward(grad: Tensor, block: _Block, into: _Block) -> None:
     into.origin.add_(0.5 * torch.where(nobody, H * c, 0.0).sum((-3, -2, -1)))
 
 
+def _stream(everything: _Block, tilt: Tensor | None, f: Nonlinearity, chunk: int | None) -> tuple[Tensor, Tensor]:
+    """J and log Σ_k exp(b_k/γ), block after block of samples, rows by rows."""
+    samples = everything.u.shape[-1]
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    for r, s in _blocks(everything.G, samples, chunk):
+        delta, base = _pair_block(everything.cut(r, s), f)
+        J, log_sum = found.get(
+            r.start, (torch.zeros_like(everything.G[r]), torch.full_like(everything.G[r], -torch.inf))
+        )
+        if tilt is None:
+            found[r.start] = J + delta.sum(-3) / samples, log_sum
+            continue
+        b = base / tilt[r, None, None, None]
+        total = torch.logaddexp(log_sum, b.logsumexp(-3))
+        J = J * (log_sum - total).exp() + ((b - total.unsqueeze(-3)).exp() * delta).sum(-3)
+        found[r.start] = J, total
+    return torch.cat([J for J, _ in found.values()]), torch.cat([log_sum for _, log_sum in found.values()])
+
+
 class _StreamedPairs(torch.autograd.Function):
     """The general case: any f, any tilt. The backward pass recomputes block by block what it needs.
 
@@ -301,17 +339,7 @@ class _StreamedPairs(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         everything, (tilt, ctx.f, ctx.chunk) = _Block(*inputs[:-3]), inputs[-3:]
-        J, samples = torch.zeros_like(everything.G), everything.u.shape[-1]
-        log_sum = torch.full_like(J, -torch.inf)
-        for r, s in _blocks(J, samples, ctx.chunk):
-            delta, base = _pair_block(everything.cut(r, s), ctx.f)
-            if tilt is None:
-                J[r] += delta.sum(-3) / samples
-                continue
-            b = base / tilt[r, None, None, None]
-            total = torch.logaddexp(log_sum[r], b.logsumexp(-3))
-            J[r] = J[r] * (log_sum[r] - total).exp() + ((b - total.unsqueeze(-3)).exp() * delta).sum(-3)
-            log_sum[r] = total
+        J, log_sum = _stream(everything, tilt, ctx.f, ctx.chunk)
         ctx.save_for_backward(*everything, tilt, J, log_sum)
         return J
 

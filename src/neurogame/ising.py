@@ -24,13 +24,14 @@ from torch.autograd.function import once_differentiable
 
 from neurogame import kernels, sampling
 from neurogame._types import Bool, Float, Int, Tensor
-from neurogame.couplings import LinearCoupling
+from neurogame.couplings import LinearCoupling, linear_product, linear_squared
 from neurogame.game import safe_divide, safe_sqrt
 from neurogame.validation import as_mask, check_choice, check_count, check_positive, reads_values
 
 Method = Literal["mean_field", "tap"]
 Gradient = Literal["implicit", "unrolled"]
 Coupling = Tensor | LinearCoupling | None
+Factors = tuple[Tensor, ...]  # those of a LinearCoupling: what a traced backward pass can carry
 
 _DENSE_EIGENVALUES = 1024  # up to this n an operator is formed to read its spectral radius off exactly
 _POWER_STEPS = 500
@@ -58,15 +59,6 @@ class Problem:
         """tanh(h(s)/γ), 0 at padding."""
         new = torch.tanh(self.local_field(s) / self.gamma.unsqueeze(-1))
         return new if self.mask is None else new * self.mask
-
-    def stiffness(self, s: Tensor, x: Tensor) -> Tensor:
-        """(∂h/∂s) x: J x, and for TAP (J − diag(J²(1−s²))/γ + 2 diag(s) J² diag(s)/γ) x; symmetric."""
-        Ax = matvec(self.coupling, x)
-        if self.method == "tap":
-            onsager = squared_matvec(self.coupling, 1.0 - s.square()) * x
-            swing = 2.0 * s * squared_matvec(self.coupling, s * x)
-            Ax = Ax + (swing - onsager) / self.gamma.unsqueeze(-1)
-        return Ax
 
 
 @dataclass(frozen=True)
@@ -102,23 +94,37 @@ class SpinState:
         return energy(self.spins, p.field, p.coupling) - p.gamma * entropy.sum(-1)
 
 
-def matvec(coupling: Coupling, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
+def matvec(coupling: Coupling | Factors, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
     """Σ_j J_ij x_j."""
     if coupling is None:
         return torch.zeros_like(x)
+    if isinstance(coupling, tuple):
+        return linear_product(coupling, x.unsqueeze(-1)).squeeze(-1)
     if isinstance(coupling, LinearCoupling):
         return coupling @ x
     product: Tensor = coupling @ x.unsqueeze(-1)
     return product.squeeze(-1)
 
 
-def squared_matvec(coupling: Coupling, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
+def squared_matvec(coupling: Coupling | Factors, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
     """Σ_j J_ij² x_j."""
     if coupling is None:
         return torch.zeros_like(x)
+    if isinstance(coupling, tuple):
+        return linear_squared(coupling, x)
     if isinstance(coupling, LinearCoupling):
         return coupling.squared_matvec(x)
     return (coupling.square() @ x.unsqueeze(-1)).squeeze(-1)
+
+
+def stiffness(coupling: Coupling | Factors, gamma: Tensor, method: Method, s: Tensor, x: Tensor) -> Tensor:
+    """(∂h/∂s) x: J x, and for TAP (J − diag(J²(1−s²))/γ + 2 diag(s) J² diag(s)/γ) x; symmetric."""
+    Ax = matvec(coupling, x)
+    if method == "tap":
+        onsager = squared_matvec(coupling, 1.0 - s.square()) * x
+        swing = 2.0 * s * squared_matvec(coupling, s * x)
+        Ax = Ax + (swing - onsager) / gamma.unsqueeze(-1)
+    return Ax
 
 
 def energy(
@@ -214,7 +220,8 @@ def solve(
         else:
             with torch.no_grad():
                 spins, residual, iterations = _iterate(problem, damping, max_iter, tol)
-            spins = _ImplicitGradient.apply(problem.update(spins), spins, problem)
+            constants = (problem.gamma, problem.mask, problem.method, *factors(problem.coupling))
+            spins = _ImplicitGradient.apply(problem.update(spins), spins, *constants)
     residual = residual.detach()
     return SpinState(spins, residual, iterations, residual < tol, problem)
 
@@ -245,9 +252,7 @@ def factors(coupling: Coupling) -> tuple[Tensor, ...]:
     """The tensors a coupling is made of: none, a matrix, or the five factors of an operator."""
     if coupling is None:
         return ()
-    if isinstance(coupling, LinearCoupling):
-        return coupling.V, coupling.scale, coupling.delta, coupling.weight, coupling.diag
-    return (coupling,)
+    return coupling.factors if isinstance(coupling, LinearCoupling) else (coupling,)
 
 
 def _flat(coupling: Tensor | LinearCoupling, batch: torch.Size) -> tuple[tuple[int, int], list[Tensor]]:
@@ -296,39 +301,45 @@ class _ImplicitGradient(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, _y: Tensor, spins: Tensor, problem: Problem) -> Tensor:
-        ctx.problem = _detached(problem)
-        ctx.save_for_backward(spins)
+    def forward(ctx: Any, _y: Tensor, spins: Tensor, gamma: Tensor, mask: Any, method: Any, *parts: Tensor) -> Tensor:
+        ctx.method = method
+        ctx.save_for_backward(spins, gamma, mask, *parts)
         return spins.clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (s,) = ctx.saved_tensors
-        p: Problem = ctx.problem
-        if p.mask is not None:
-            grad = grad * p.mask
-        if p.coupling is None:
-            return grad, None, None
-        root = (1.0 - s.square()).clamp(min=0.0).sqrt() / p.gamma.sqrt().unsqueeze(-1)
-        if p.mask is not None:
-            root = root * p.mask
-        if isinstance(p.coupling, LinearCoupling):
-            x = _conjugate_gradients(lambda x: x - root * p.stiffness(s, root * x), root * grad)
-        else:
-            A = p.coupling
-            if p.method == "tap":
-                J2, g = p.coupling.square(), p.gamma[..., None, None]
-                onsager = (J2 @ (1.0 - s.square()).unsqueeze(-1)).squeeze(-1)
-                A = A + (2.0 * s.unsqueeze(-1) * J2 * s.unsqueeze(-2) - torch.diag_embed(onsager)) / g
-            M = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device) - root.unsqueeze(-1) * A * root.unsqueeze(-2)
-            x = torch.linalg.solve(M, root * grad)
-        # w = ḡ + A D w/γ; with root = √(D/γ) and x = root·w, A D w/γ = A (root x)
-        return grad + p.stiffness(s, root * x), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        s, gamma, mask, *parts = ctx.saved_tensors
+        if mask is not None:
+            grad = grad * mask
+        w = grad if not parts else _adjoint(tuple(parts), gamma, mask, ctx.method, s, grad)
+        return (w, *[None] * (4 + len(parts)))
 
 
-def _conjugate_gradients(apply: Any, b: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
-    """x with apply(x) = b, row by row, for a symmetric positive definite operator.
+def _adjoint(parts: Factors, gamma: Tensor, mask: Tensor | None, method: Method, s: Tensor, grad: Tensor) -> Tensor:
+    """w = (I − A D/γ)⁻¹ ḡ at the fixed point s; `parts` is a matrix alone, or the factors of an operator."""
+    root = (1.0 - s.square()).clamp(min=0.0).sqrt() / gamma.sqrt().unsqueeze(-1)
+    if mask is not None:
+        root = root * mask
+    coupling = parts if len(parts) > 1 else parts[0]
+    if isinstance(coupling, tuple):
+        x = _conjugate_gradients(coupling, gamma, method, s, root, root * grad)
+    else:
+        A = coupling
+        if method == "tap":
+            J2, g = A.square(), gamma[..., None, None]
+            onsager = (J2 @ (1.0 - s.square()).unsqueeze(-1)).squeeze(-1)
+            A = A + (2.0 * s.unsqueeze(-1) * J2 * s.unsqueeze(-2) - torch.diag_embed(onsager)) / g
+        M = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device) - root.unsqueeze(-1) * A * root.unsqueeze(-2)
+        x = torch.linalg.solve(M, root * grad)
+    # w = ḡ + A D w/γ; with root = √(D/γ) and x = root·w, A D w/γ = A (root x)
+    return grad + stiffness(coupling, gamma, method, s, root * x)
+
+
+def _conjugate_gradients(
+    parts: Factors, gamma: Tensor, method: Method, s: Tensor, root: Tensor, b: Float[Tensor, "... tokens"]
+) -> Float[Tensor, "... tokens"]:
+    """x with (I − diag(root) A diag(root)) x = b, row by row; A = ∂h/∂s is never formed.
 
     Rows stop at a relative residual of a few ulp, or where the operator turns out not to be definite
     (an unstable fixed point: nothing to differentiate); those keep the last finite iterate.
@@ -337,7 +348,7 @@ def _conjugate_gradients(apply: Any, b: Float[Tensor, "... tokens"]) -> Float[Te
     p, rr = r, r.square().sum(-1, keepdim=True)
     goal = rr * (8.0 * torch.finfo(b.dtype).eps) ** 2
     for _ in range(_CG_STEPS):
-        Ap = apply(p)
+        Ap = p - root * stiffness(parts, gamma, method, s, root * p)
         pAp = (p * Ap).sum(-1, keepdim=True)
         active = (rr > goal) & (pAp > 0)
         if reads_values(b) and not bool(active.any()):
@@ -348,16 +359,6 @@ def _conjugate_gradients(apply: Any, b: Float[Tensor, "... tokens"]) -> Float[Te
         p = torch.where(active, r + new / torch.where(rr > 0, rr, 1.0) * p, p)
         rr = torch.where(active, new, rr)
     return x
-
-
-def _detached(problem: Problem) -> Problem:
-    """The same system as constants, for the backward pass."""
-    J = problem.coupling
-    if isinstance(J, LinearCoupling):
-        J = LinearCoupling(*(t.detach() for t in factors(J)))
-    elif J is not None:
-        J = J.detach()
-    return Problem(problem.field.detach(), J, problem.gamma.detach(), problem.mask, problem.method)
 
 
 def _problem(

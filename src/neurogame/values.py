@@ -9,10 +9,12 @@ Two estimators stand side by side and are never mixed:
 
 - `paired` — ours. p-law draws with complement pairing and stratified p; unbiased. With a tilt γ the
   target is law(C)·exp(v(C)/γ), normalised: weights softmax_k(v(C_k∖i)/γ), consistent.
-- `algorithm1` — the paper to the letter. Shapley by random permutations with weights
-  exp(v/γ)/p(C), Banzhaf and pairs by Bernoulli(½) draws with weights exp(v/γ). Dividing by p
-  cancels the permutation law, so both values estimate one and the same Gibbs mean, and the
-  effective sample size collapses with n. It is here to reproduce and to show that.
+- `algorithm1` — the paper's. Shapley by random permutations with weights exp(v/γ)/p(C), Banzhaf
+  and pairs by Bernoulli(½) draws with weights exp(v/γ). Dividing by p cancels the permutation law,
+  so both values estimate one and the same Gibbs mean, and the effective sample size collapses with
+  n. It is here to reproduce and to show that. One thing differs: the tokens and pairs of a head
+  share their draws, where Algorithm 1 draws anew for each at O(K·n³·dim). Each estimate has the
+  paper's law; estimates of different tokens are dependent, which spreads α more.
 """
 
 from collections.abc import Callable

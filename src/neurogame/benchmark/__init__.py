@@ -1,0 +1,1 @@
+"""Comparisons with other implementations; what each measures is said in its module."""

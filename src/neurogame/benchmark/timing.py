@@ -1,0 +1,76 @@
+"""Fair timing on a shared machine: interleaved repetitions, medians, ratios in one run; memory in a fresh process."""
+
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+import neurogame
+from neurogame import kernels
+
+Run = Callable[[], object]
+Progress = Callable[[str], None]
+
+
+def interleaved(contestants: dict[str, Run], repetitions: int) -> dict[str, float]:
+    """Median seconds of each contestant; every repetition runs all of them in turn, after one warm-up round."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for repetition in range(repetitions + 1):
+        for name, run in contestants.items():
+            began = time.perf_counter()
+            run()
+            if repetition:
+                seconds[name].append(time.perf_counter() - began)
+    return {name: median(found) for name, found in seconds.items()}
+
+
+_MEMORY = """
+import sys
+from pathlib import Path
+def status(key):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+{setup}
+run(*warm)
+Path("/proc/self/clear_refs").write_text("5")
+before = status("VmRSS")
+run(*real)
+print(status("VmHWM") - before)
+"""
+
+
+def peak_memory(setup: str) -> int | None:
+    """Bytes by which a call raises the peak of resident memory, in a process of its own; None where Linux is not.
+
+    `setup` defines `run(*arguments)` and the argument tuples `warm` (small, to load libraries) and `real`.
+    """
+    if not Path("/proc/self/clear_refs").exists():
+        return None
+    command = [sys.executable, "-c", _MEMORY.format(setup=setup)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 — our own text
+    return int(result.stdout)
+
+
+def machine() -> dict[str, Any]:
+    """What a reader needs to place the figures."""
+    return {
+        "processor": _processor(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "neurogame": neurogame.__version__,
+        "compiled kernels": kernels.library() is not None,
+    }
+
+
+def _processor() -> str:
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
+    return name or platform.processor() or platform.machine()
