@@ -340,7 +340,7 @@ import torch
 from neurogame import NeuroGameAttention
 x = torch.randn(2, 8, 16)
 for options in ({"couplings": "linear"}, {"couplings": "pairs"}, {"preset": "paper"}):
-    module = NeuroGameAttention(16, 2, **options)
+    module = NeuroGameAttention(16, 2, max_iter=4, samples=4, train_samples=4, **options)
     torch._dynamo.reset()
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     grads = []

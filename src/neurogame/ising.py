@@ -35,7 +35,7 @@ Factors = tuple[Tensor, ...]  # those of a LinearCoupling: what a traced backwar
 
 _DENSE_EIGENVALUES = 1024  # up to this n an operator is formed to read its spectral radius off exactly
 _POWER_STEPS = 500
-_CG_STEPS = 60
+_CG_STEPS = 40
 
 
 @dataclass(frozen=True)
