@@ -33,8 +33,6 @@ def dense(coupling):
 @pytest.mark.parametrize("couplings", ["linear", "pairs"])
 def test_a_fresh_layer_is_alive(tokens, shared, couplings):
     """α spreads, follows the field, responds to the couplings; some tokens are off; the solver converges."""
-    if couplings == "pairs" and tokens > 128:
-        return  # the same mathematics; minutes on two cores
     heads = 4
     module = layer(256, heads, couplings=couplings).eval()
     x = bert_like(tokens, 4, tokens, 256, shared=shared)

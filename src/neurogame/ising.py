@@ -138,7 +138,8 @@ def power_norms(
     coupling: Tensor | LinearCoupling, X: Float[Tensor, "... tokens probes"], steps: int
 ) -> Float[Tensor, "steps ..."]:
     """N_1 … N_steps of the power iteration X ← J X/‖X‖, N = ‖J X‖/‖X‖ in the Frobenius norm; the last tends to ρ(J)."""
-    if not torch.is_grad_enabled() and kernels.available(*factors(coupling), X):
+    parts = factors(coupling)
+    if not kernels.needs_gradient(*parts, X) and kernels.available(*parts, X):
         return _compiled_power(coupling, X, steps)
     norms = []
     for _ in range(steps):
@@ -215,7 +216,8 @@ def solve(
     if not tol > 0.0:
         raise ValueError(f"tol must be > 0, got {tol!r}")
     with torch.autocast(problem.field.device.type, enabled=False):
-        if gradient == "unrolled" or not torch.is_grad_enabled():
+        inputs = (problem.field, problem.gamma, *factors(problem.coupling))
+        if gradient == "unrolled" or not kernels.needs_gradient(*inputs):
             spins, residual, iterations = _iterate(problem, damping, max_iter, tol)
         else:
             with torch.no_grad():
@@ -228,8 +230,8 @@ def solve(
 
 def _iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
     """Spins, their undamped residual, and the number of updates each sequence took."""
-    tensors = (problem.field, *factors(problem.coupling))
-    compiled = problem.method == "mean_field" and problem.coupling is not None and not torch.is_grad_enabled()
+    tensors = (problem.field, problem.gamma, *factors(problem.coupling))
+    compiled = problem.method == "mean_field" and problem.coupling is not None and not kernels.needs_gradient(*tensors)
     if compiled and kernels.available(*tensors):
         return _compiled_iterate(problem, damping, max_iter, tol)
     s = torch.zeros_like(problem.field)

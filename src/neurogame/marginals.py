@@ -41,7 +41,7 @@ def toggle(
     the second form free of cancellation. An empty coalition is recognised by its size, not by its norm.
     """
     inside = members.to(V.dtype)  # (..., samples, tokens)
-    if not torch.is_grad_enabled() and kernels.available(V):
+    if not kernels.needs_gradient(V, anchor) and kernels.available(V):
         return _compiled_toggle(V, inside, real, anchor)
     sign = 1.0 - 2.0 * inside
     if real is not None:

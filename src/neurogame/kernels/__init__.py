@@ -39,6 +39,11 @@ def available(*tensors: Tensor) -> bool:
     return library() is not None
 
 
+def needs_gradient(*tensors: Tensor | None) -> bool:
+    """Whether autograd will ask for a backward pass through these tensors."""
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
 @cache
 def library() -> ctypes.CDLL | None:
     """The compiled loops, built if they are not there yet; None where they cannot be had."""
