@@ -9,6 +9,7 @@ Every method gets budgets of K·(n + 1) evaluations of v, and is described by th
   behind φ̂. It also finds the Banzhaf indices from as many again, which the clock sees. `estimate_game` pays for
   both in evaluations, so that within the same budget its φ̂ has fewer than half the samples;
 - seconds — wall time per game, median over the repetitions; within a round, all calls come in random order.
+  Every call draws its coalitions anew, ours as well: without a generator, `estimate` would remember them.
 
 The games of a batch share their draws, in `estimate` as in Captum: their errors rise and fall together, so batches
 are repeated more often than single games.
