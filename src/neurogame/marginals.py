@@ -22,9 +22,9 @@ class Toggles:
     """A drawn coalition and its n neighbours that differ in one token; K = samples."""
 
     norm: Float[Tensor, "... samples"]  # u = ‖a + S‖
-    toggled: Float[Tensor, "... samples tokens"]  # w_i
+    toggled: Float[Tensor, "... samples tokens"]  # w_i; NaN if nobody wanted it
     delta: Float[Tensor, "... samples tokens"]  # δ_i of the norm itself (f = identity)
-    sign: Float[Tensor, "... samples tokens"]  # s_i: +1 adds i, −1 removes it, 0 at padding
+    sign: Float[Tensor, "... samples tokens"]  # s_i: +1 adds i, −1 removes it, 0 at padding; NaN likewise
     size: Float[Tensor, "... samples"]  # |C|, real tokens only
     origin: Float[Tensor, "..."]  # ‖a‖: the norm of the empty coalition
 
@@ -34,15 +34,18 @@ def toggle(
     members: Bool[Tensor, "... samples tokens"],
     real: Bool[Tensor, "... tokens"] | None,
     anchor: Float[Tensor, "... dim"] | None,
+    *,
+    lean: bool = False,
 ) -> Toggles:
     """All n neighbours of each coalition at once: ‖S ± V_i‖² = ‖S‖² ± 2 S·V_i + ‖V_i‖², O(K·n·dim).
 
     The marginal contribution of i is then δ_i = s_i (w_i − u) = (2 S·V_i + s_i ‖V_i‖²) / (w_i + u),
     the second form free of cancellation. An empty coalition is recognised by its size, not by its norm.
+    `lean` says that w and s are not needed: for long sequences they are most of the memory.
     """
-    inside = members.to(V.dtype)  # (..., samples, tokens)
     if not kernels.needs_gradient(V, anchor) and kernels.available(V):
-        return _compiled_toggle(V, inside, real, anchor)
+        return _compiled_toggle(V, members, real, anchor, lean=lean)
+    inside = members.to(V.dtype)  # (..., samples, tokens)
     sign = 1.0 - 2.0 * inside
     if real is not None:
         sign = sign * real.unsqueeze(-2)
@@ -65,31 +68,37 @@ def toggle(
     return Toggles(u, w, delta, sign, size, origin)
 
 
-def _compiled_toggle(V: Tensor, inside: Tensor, real: Tensor | None, anchor: Tensor | None) -> Toggles:
+def _compiled_toggle(V: Tensor, members: Tensor, real: Tensor | None, anchor: Tensor | None, *, lean: bool) -> Toggles:
     """`toggle` in compiled loops; the coalitions of one head serve its whole batch."""
-    batch, (n, dim), samples = V.shape[:-2], V.shape[-2:], inside.shape[-2]
-    norm, size = (V.new_empty(*batch, samples) for _ in range(2))
-    toggled, delta, sign = (V.new_empty(*batch, samples, n) for _ in range(3))
-    origin = V.new_empty(batch)
+    batch, (n, dim), samples = V.shape[:-2], V.shape[-2:], members.shape[-2]
+    norm, size, origin = V.new_empty(*batch, samples), V.new_empty(*batch, samples), V.new_empty(batch)
+    delta = V.new_empty(*batch, samples, n)
+    toggled, sign = (delta, delta) if lean else (torch.empty_like(delta), torch.empty_like(delta))
     mask = V if real is None else real.to(V.dtype).expand(*batch, n).contiguous()
     a = V if anchor is None else anchor.contiguous()
-    heads = inside.shape[0] if inside.dim() > 2 else 1
-    counts = (batch.numel(), heads, samples, n, dim, int(real is not None), int(anchor is not None))
-    out = (norm, toggled, delta, sign, size, origin)
-    kernels.call("neurogame_toggle", *counts, torch.get_num_threads(), V.contiguous(), inside, mask, a, *out)
+    heads = members.shape[0] if members.dim() > 2 else 1
+    counts = (batch.numel(), heads, samples, n, dim, int(real is not None), int(anchor is not None), int(lean))
+    inputs = (V.contiguous(), members.contiguous(), mask, a)
+    kernels.call(
+        "neurogame_toggle", *counts, torch.get_num_threads(), *inputs, norm, delta, size, origin, toggled, sign
+    )
+    if lean:  # whoever reads them after all will notice
+        toggled = sign = V.new_full((), torch.nan).expand_as(delta)
     return Toggles(norm, toggled, delta, sign, size, origin)
 
 
-def contributions(toggles: Toggles, f: Nonlinearity) -> tuple[Tensor, Tensor]:
-    """Δ_i(C_k∖i) of f(‖·‖), and v(C_k∖i) up to the constant f(‖a‖), which cancels in every weight."""
-    u, w, sign = toggles.norm.unsqueeze(-1), toggles.toggled, toggles.sign
+def contributions(toggles: Toggles, f: Nonlinearity) -> Float[Tensor, "... samples tokens"]:
+    """Δ_i(C_k∖i) of f(‖·‖)."""
     if f == "square":
-        delta = toggles.delta * (w + u)
-    elif f == "tanh":
-        delta = sign * (w.tanh() - u.tanh())
-    else:
-        delta = toggles.delta
-    return delta, of_norm(torch.where(sign < 0, w, u), f)
+        return toggles.delta * (toggles.toggled + toggles.norm.unsqueeze(-1))
+    if f == "tanh":
+        return toggles.sign * (toggles.toggled.tanh() - toggles.norm.unsqueeze(-1).tanh())
+    return toggles.delta
+
+
+def contexts(toggles: Toggles, f: Nonlinearity) -> Float[Tensor, "... samples tokens"]:
+    """v(C_k∖i) up to the constant f(‖a‖), which cancels in every weight."""
+    return of_norm(torch.where(toggles.sign < 0, toggles.toggled, toggles.norm.unsqueeze(-1)), f)
 
 
 def walk(

@@ -28,7 +28,18 @@ from neurogame import sampling
 from neurogame._types import Float, Tensor
 from neurogame.couplings import LinearCoupling, linear_couplings, pair_couplings
 from neurogame.game import Nonlinearity, value
-from neurogame.marginals import Game, as_game, contributions, pairs_game, toggle, toggle_game, walk, walk_game
+from neurogame.marginals import (
+    Game,
+    Toggles,
+    as_game,
+    contexts,
+    contributions,
+    pairs_game,
+    toggle,
+    toggle_game,
+    walk,
+    walk_game,
+)
 from neurogame.validation import as_mask, check_choice, check_count, check_positive, check_vectors
 
 Estimator = Literal["paired", "algorithm1"]
@@ -181,6 +192,7 @@ def estimate(
             anchor = _anchor_of(anchor, V)
         seed = None if generator is None else sampling.seed_of(generator, V.device)
         heads, n = (V.shape[-3] if V.dim() > 3 else 1), V.shape[-2]
+        lean = gamma is None and f in ("identity", "relu")  # the marginal contributions are all that is needed
         if estimator == "algorithm1":
             assert gamma is not None
             order = sampling.drawn(sampling.permutations, seed, V.device, heads, used, n)
@@ -188,10 +200,10 @@ def estimate(
             draws = sampling.drawn(sampling.independent, seed, V.device, heads, used, n)
         else:
             law = sampling.drawn(sampling.paired, seed, V.device, "shapley", heads, used, n)
-            phi = _law_mean(*contributions(toggle(V, _fit(law.members, V), real, anchor), f), gamma, is_paired=True)
+            phi = _norm_mean(toggle(V, _fit(law.members, V), real, anchor, lean=lean), f, gamma, is_paired=True)
             draws = sampling.drawn(sampling.paired, seed, V.device, "banzhaf", heads, used, n)
-        toggles = toggle(V, _fit(draws.members, V), real, anchor)
-        beta = _law_mean(*contributions(toggles, f), gamma, is_paired=draws.paired)
+        toggles = toggle(V, _fit(draws.members, V), real, anchor, lean=lean and mode != "pairs")
+        beta = _norm_mean(toggles, f, gamma, is_paired=draws.paired)
         coupling: Tensor | LinearCoupling | None = None
         if mode == "pairs":
             coupling = pair_couplings(V, toggles, f, gamma, chunk)
@@ -216,6 +228,13 @@ def _law_mean(delta: Tensor, base: Tensor, gamma: Tensor | None, *, is_paired: b
     if gamma is None:
         return Mean.of(delta, None, is_paired=is_paired)
     return Mean.of(delta, torch.softmax(base / gamma[..., None, None], dim=-2), is_paired=is_paired)
+
+
+def _norm_mean(toggles: Toggles, f: Nonlinearity, gamma: Tensor | None, *, is_paired: bool) -> Mean:
+    """`_law_mean` of a norm game; the contexts are worked out only where a tilt weighs them."""
+    if gamma is None:
+        return Mean.of(contributions(toggles, f), None, is_paired=is_paired)
+    return _law_mean(contributions(toggles, f), contexts(toggles, f), gamma, is_paired=is_paired)
 
 
 def estimate_game(

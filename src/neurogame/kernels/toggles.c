@@ -15,21 +15,21 @@
 typedef struct {
     long n, dim, samples, heads;
     const float *V;       /* (n, dim) per row */
-    const float *inside;  /* (samples, n) per head: 1 or 0 */
+    const unsigned char *inside; /* (samples, n) per head: 1 or 0 */
     const float *mask;    /* (n) per row, or NULL */
     const float *anchor;  /* (dim) per row, or NULL */
-    float *norm, *toggled, *delta, *sign, *size; /* (samples), (samples, n) x 3, (samples) per row: out */
-    float *origin;        /* () per row: out */
+    float *norm, *delta, *size, *origin; /* (samples), (samples, n), (samples), () per row: out */
+    float *toggled, *sign;               /* (samples, n) per row: out, or NULL if nobody wants them */
 } Toggle;
 
 static inline float norm_of(float r) { return r <= 0.0f ? 0.0f : sqrtf(r); } /* NaN stays NaN */
 
-static void toggle_tokens(long n, float q, float u, float size, float origin, const float *restrict inside,
+static void toggle_tokens(long n, float q, float u, float size, float origin, const unsigned char *restrict inside,
                           const float *restrict mask, const float *restrict A, const float *restrict g,
                           float *restrict w, float *restrict delta, float *restrict sign)
 {
     for (long i = 0; i < n; i++) {
-        const float s = (1.0f - 2.0f * inside[i]) * mask[i];
+        const float s = (1.0f - 2.0f * (float)inside[i]) * mask[i];
         const float step = 2.0f * A[i] + s * g[i];
         const float w_i = size + s == 0.0f ? origin : norm_of(q + s * step);
         const float both = w_i + u, d = step / both;
@@ -43,9 +43,10 @@ static void toggle_row(const void *job, long row, float *scratch)
 {
     const Toggle *p = job;
     const long n = p->n, dim = p->dim, K = p->samples;
-    const float *V = p->V + row * n * dim, *all = p->inside + (row % p->heads) * K * n;
+    const float *V = p->V + row * n * dim;
+    const unsigned char *all = p->inside + (row % p->heads) * K * n;
     const float *anchor = p->anchor ? p->anchor + row * dim : NULL;
-    float *g = scratch, *A = g + n, *S = A + 4 * n, *mask = S + 4 * dim, *here = mask + n;
+    float *g = scratch, *A = g + n, *S = A + 4 * n, *mask = S + 4 * dim, *here = mask + n, *spare = here + 4 * n;
     for (long i = 0; i < n; i++) {
         g[i] = neurogame_dot(V + i * dim, V + i * dim, dim);
         mask[i] = p->mask ? p->mask[row * n + i] : 1.0f;
@@ -68,18 +69,19 @@ static void toggle_row(const void *job, long row, float *scratch)
             const float q = neurogame_dot(S + k * dim, S + k * dim, dim), u = norm_of(q);
             p->norm[at] = u;
             p->size[at] = size;
-            toggle_tokens(n, q, u, size, origin, all + (first + k) * n, mask, A + k * n, g, p->toggled + at * n,
-                          p->delta + at * n, p->sign + at * n);
+            float *w = p->toggled ? p->toggled + at * n : spare, *sign = p->sign ? p->sign + at * n : spare + n;
+            toggle_tokens(n, q, u, size, origin, all + (first + k) * n, mask, A + k * n, g, w, p->delta + at * n, sign);
         }
     }
 }
 
-int neurogame_toggle(long rows, long heads, long samples, long n, long dim, long masked, long anchored, long threads,
-                     const float *V, const float *inside, const float *mask, const float *anchor, float *norm,
-                     float *toggled, float *delta, float *sign, float *size, float *origin)
+int neurogame_toggle(long rows, long heads, long samples, long n, long dim, long masked, long anchored, long lean,
+                     long threads, const float *V, const unsigned char *inside, const float *mask,
+                     const float *anchor, float *norm, float *delta, float *size, float *origin, float *toggled,
+                     float *sign)
 {
     Toggle job = {.n = n, .dim = dim, .samples = samples, .heads = heads, .V = V, .inside = inside,
-                  .mask = masked ? mask : NULL, .anchor = anchored ? anchor : NULL, .norm = norm,
-                  .toggled = toggled, .delta = delta, .sign = sign, .size = size, .origin = origin};
-    return neurogame_share(toggle_row, &job, rows, threads, 10 * n + 4 * dim);
+                  .mask = masked ? mask : NULL, .anchor = anchored ? anchor : NULL, .norm = norm, .delta = delta,
+                  .size = size, .origin = origin, .toggled = lean ? NULL : toggled, .sign = lean ? NULL : sign};
+    return neurogame_share(toggle_row, &job, rows, threads, 12 * n + 4 * dim);
 }
