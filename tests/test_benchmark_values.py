@@ -7,6 +7,7 @@ import torch
 from rich.console import Console
 
 from neurogame.benchmark import values as benchmark
+from neurogame.benchmark.extras import need
 
 BUDGETS = (4, 8)
 
@@ -115,4 +116,4 @@ def test_the_callers_generator_is_left_alone():
 
 def test_a_missing_package_is_named():
     with pytest.raises(ImportError, match=r"this needs nosuchthing: pip install neurogame\[bench\]"):
-        benchmark._need("nosuchthing.attr")
+        need("nosuchthing.attr")

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from neurogame.attention import NeuroGameAttention
+from neurogame.benchmark.extras import need
 from neurogame.benchmark.timing import Progress, Run, interleaved, machine, peak_memory
 
 DIM, HEADS = 768, 12
@@ -255,9 +256,8 @@ def _cell(value: Any) -> str:
 
 def figure(found: dict[str, Any], path: Path) -> None:
     """Growth with the sequence length, and the ratios of the cases, side by side."""
-    import matplotlib.pyplot as plt
-
-    fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    fig = need("matplotlib.figure").Figure(figsize=(11, 4.2), layout="constrained")
+    left, right = fig.subplots(1, 2)
     n = [row["tokens"] for row in found["long"]]
     left.loglog(n, [row["alone ms"] for row in found["long"]], "o-", label="NeuroGame attention, linear")
     left.loglog(n, [row["MHA ms"] for row in found["long"]], "s--", label="MultiheadAttention")
@@ -276,4 +276,3 @@ def figure(found: dict[str, Any], path: Path) -> None:
     right.legend(loc="lower right")
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, dpi=130)
-    plt.close(fig)

@@ -14,6 +14,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
+from neurogame.benchmark.extras import need
 from neurogame.benchmark.timing import Progress, machine
 from neurogame.couplings import LinearCoupling
 from neurogame.values import estimate
@@ -71,9 +72,8 @@ def table(found: dict[str, Any]) -> Table:
 
 def figure(found: dict[str, Any], path: Path) -> None:
     """Both errors over n."""
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    fig = need("matplotlib.figure").Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = fig.subplots()
     for anchored, marker in ((False, "o"), (True, "s")):
         rows = [row for row in found["rows"] if row["anchor"] == anchored]
         n, words = [row["tokens"] for row in rows], "with anchor" if anchored else "no anchor"
@@ -89,4 +89,3 @@ def figure(found: dict[str, Any], path: Path) -> None:
     axes.legend()
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, dpi=130)
-    plt.close(fig)

@@ -1,7 +1,8 @@
 """Estimator quality per budget: Shapley values against exact enumeration, shapiq and Captum, on the same games.
 
-`run` measures, `table` and `figure` show what it found. The games are norm games v(C) = ‖Σ_{i∈C} V_i‖ of
-n random tokens, V ~ N(0, 1) in float64, small enough that all 2ⁿ coalitions give the exact Shapley values φ.
+`run` measures; `table` and `figure` (in `values_view`) show what it found. The games are norm games
+v(C) = ‖Σ_{i∈C} V_i‖ of n random tokens, V ~ N(0, 1) in float64, small enough that all 2ⁿ coalitions give the
+exact Shapley values φ.
 Every method gets budgets of K·(n + 1) evaluations of v, and is described by three numbers per budget:
 
 - error — ‖φ̂ − φ‖₂/‖φ‖₂, mean over games and repetitions, each with draws of its own;
@@ -33,23 +34,23 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import metadata
 from itertools import count
 from math import exp, log
-from pathlib import Path
 from statistics import fmean, median
-from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from rich.console import Group, RenderableType
-from rich.table import Table
 
 from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
+from neurogame.benchmark.extras import need
+from neurogame.benchmark.values_view import figure, table
 from neurogame.game import value
 from neurogame.values import estimate, estimate_game
+
+__all__ = ["figure", "run", "table"]
 
 ROUNDS = 5  # every method and budget is measured at least once per round
 REFERENCE = 64  # the K at which methods are compared at equal error and equal time
@@ -106,14 +107,6 @@ class Counted:
         return found
 
 
-def _need(module: str) -> ModuleType:
-    """An optional package, or one line on how to get it."""
-    try:
-        return import_module(module)
-    except ImportError as missing:
-        raise ImportError(f"this needs {module.split('.')[0]}: pip install neurogame[bench]") from missing
-
-
 def _ours(V: Tensor, budget: int, seed: int) -> Solved | None:
     """The norm game's own path: one call for all games of V."""
     n = V.shape[-2]
@@ -139,7 +132,7 @@ def _ours_any_game(V: Tensor, budget: int, seed: int) -> Solved | None:
 
 def _shapiq(approximator: str, approximate: dict[str, Any], **settings: Any) -> Callable[[Tensor, int, int], Solved]:
     """One of shapiq's approximators; `approximate` is what its method of that name gets besides budget and game."""
-    kind = getattr(_need("shapiq.approximator"), approximator)
+    kind = getattr(need("shapiq.approximator"), approximator)
 
     def solve(V: Tensor, budget: int, seed: int) -> Solved:
         n = V.shape[-2]
@@ -170,7 +163,7 @@ def _captum(V: Tensor, budget: int, seed: int) -> Solved | None:
             return value(V[0], masks.bool())
         return value(V, masks.bool().view(-1, games, n).transpose(0, 1)).mT.reshape(-1)
 
-    ready = _need("captum.attr").ShapleyValueSampling(forward)
+    ready = need("captum.attr").ShapleyValueSampling(forward)
     everyone = torch.ones(games, n, dtype=V.dtype)
     with torch.random.fork_rng(devices=[]):  # it draws from the global generator, which is the caller's
         torch.manual_seed(seed)
@@ -386,141 +379,3 @@ def _equal_time(own: dict[str, Any], against: str, curve: Curve) -> dict[str, An
         "their error": near["error"],
         "their seconds": near["seconds"],
     }
-
-
-def table(found: dict[str, Any]) -> RenderableType:
-    """Per n: errors at equal evaluations, milliseconds, times faster at equal error; then errors at equal time."""
-    settings = found["settings"]
-    shown: list[RenderableType] = [_table_of(found, enumeration) for enumeration in found["exact"]]
-    shown.append(_equal_time_table(found))
-    shown.append(
-        f"Errors are relative, ‖φ̂ − φ‖/‖φ‖, with K·(n + 1) evaluations; ms per game, at K = {_reference(found)}.\n"
-        f"× = times faster at the error of that row of ours: {settings['batch']} games in one call (large batch), "
-        f"{settings['games']} (batch),\none, and estimate_game (any game).\n"
-        "~ extrapolated by 1/√evaluations   * by evaluating all 2ⁿ coalitions   – the budget does not suffice"
-    )
-    return Group(*shown)
-
-
-_MARKS = {"interpolated": "", "extrapolated": "~", "enumerated": "*"}
-
-
-def _table_of(found: dict[str, Any], enumeration: dict[str, Any]) -> Table:
-    """The methods of one n."""
-    n, settings = enumeration["n"], found["settings"]
-    alone, together = (enumeration[f"seconds, {calls}"] * 1e3 for calls in ("one", "batch"))
-    title = f"n = {n}; exact enumeration takes {alone:.3g} ms per game, {together:.3g} ms in a batch"
-    shown = Table(title=title, title_justify="left")
-    shown.add_column("method", no_wrap=True)
-    for K in settings["budgets"]:
-        shown.add_column(f"K={K}", justify="right")
-    shown.add_column("ms", justify="right")
-    for name in found["ours"]:
-        shown.add_column(
-            f"× {name.removeprefix('neurogame').lstrip(', ').replace('estimate_', 'any ')}", justify="right"
-        )
-    rows = {(row["method"], row["K"]): row for row in found["rows"] if row["n"] == n}
-    times = {(pair["against"], pair["ours"]): pair for pair in found["equal error"] if pair["n"] == n}
-    for name in found["methods"]:
-        cells = [_error(rows.get((name, K))) for K in settings["budgets"]]
-        reference = rows.get((name, _reference(found)))
-        cells.append("–" if reference is None else f"{reference['seconds'] * 1e3:.3g}")
-        for ours in found["ours"]:
-            pair = times.get((name, ours))
-            cells.append("" if pair is None else f"{_MARKS[pair['how']]}{_round(pair['times faster'])}")
-        shown.add_row(name, *cells)
-    return shown
-
-
-def _error(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return "–"
-    return "exact*" if row["enumerated"] else f"{row['error']:.4f}"
-
-
-def _round(times: float) -> str:
-    """Two digits: a third would be noise."""
-    return f"{float(f'{times:.2g}'):g}"
-
-
-def _equal_time_table(found: dict[str, Any]) -> Table:
-    """What the others reach in the time that one game takes us alone."""
-    ours = "neurogame, one game"
-    shown = Table(title=f"Error (ms) at the budget whose time is closest to that of {ours}", title_justify="left")
-    shown.add_column("method", no_wrap=True)
-    pairs = {(pair["against"], pair["n"]): pair for pair in found["equal time"] if pair["ours"] == ours}
-    players = found["settings"]["players"]
-    for n in players:
-        shown.add_column(f"n = {n}", justify="right")
-    reference = {row["n"]: row for row in found["rows"] if row["method"] == ours and row["K"] == _reference(found)}
-    shown.add_row(ours, *(f"{_error(reference[n])} ({reference[n]['seconds'] * 1e3:.3g})" for n in players))
-    for name in (m for m in found["methods"] if m not in found["ours"]):
-        near = [(pairs[name, n]["their K"], n) for n in players]
-        rows = [next(r for r in found["rows"] if (r["method"], r["K"], r["n"]) == (name, *at)) for at in near]
-        shown.add_row(name, *(f"{_error(row)} ({row['seconds'] * 1e3:.3g})" for row in rows))
-    return shown
-
-
-def _reference(found: dict[str, Any]) -> int:
-    return int(found["settings"]["reference K"])
-
-
-_STYLES = {  # colour by package, line by how it is called, marker by estimator
-    "neurogame, large batch": ("#c1121f", "-", "D"),
-    "neurogame, batch": ("#c1121f", "--", "s"),
-    "neurogame, one game": ("#c1121f", ":", "o"),
-    "neurogame estimate_game": ("#f08a4b", "-", "o"),
-    "shapiq permutations": ("#1d4e89", "-", "^"),
-    "shapiq SVARM": ("#1d4e89", "--", "v"),
-    "shapiq KernelSHAP": ("#3a86c8", "-", "P"),
-    "shapiq KernelSHAP, paired": ("#3a86c8", "--", "X"),
-    "captum": ("#4a7c59", ":", "o"),
-    "captum, batch": ("#4a7c59", "--", "s"),
-    "captum, large batch": ("#4a7c59", "-", "D"),
-}
-
-
-def figure(found: dict[str, Any], path: str | Path, *, n: int | None = None) -> None:
-    """Error against evaluations and against milliseconds per game, log-log, for one n (None: the largest)."""
-    matplotlib, ticker = _need("matplotlib.figure"), _need("matplotlib.ticker")
-    n = max(found["settings"]["players"]) if n is None else n
-    settings = found["settings"]
-    canvas = matplotlib.Figure(figsize=(11, 6.2), layout="constrained")
-    left, right = canvas.subplots(1, 2, sharey=True)
-    for name in found["methods"]:
-        colour, line, marker = _STYLES[name]
-        rows = [r for r in found["rows"] if r["method"] == name and r["n"] == n and not r["enumerated"]]
-        style = {"color": colour, "linestyle": line, "marker": marker, "markersize": 5, "linewidth": 1.6}
-        errors = [row["error"] for row in rows]
-        if "batch" not in name:  # a batch changes the time, not the error
-            left.plot([row["evaluations"] for row in rows], errors, **style)
-        right.plot([row["seconds"] * 1e3 for row in rows], errors, label=name, **style)
-    alone = next(row["seconds, one"] * 1e3 for row in found["exact"] if row["n"] == n)
-    right.axvline(alone, color="0.45", linewidth=1, linestyle=(0, (1, 2)), label="neurogame.exact, one game (error 0)")
-    left.set_xlabel("evaluations of v(C) per game")
-    right.set_xlabel("milliseconds per game")
-    left.set_ylabel("relative error of the Shapley values")
-    left.set_title("At equal evaluations, one game per call", loc="left")
-    right.set_title("At equal time", loc="left")
-    for axes in (left, right):
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.grid(visible=True, which="major", color="0.9")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
-        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
-        axes.yaxis.set_minor_formatter(ticker.NullFormatter())
-        axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    left.xaxis.set_major_locator(ticker.FixedLocator([K * (n + 1) for K in settings["budgets"]]))
-    left.xaxis.set_minor_locator(ticker.NullLocator())
-    canvas.suptitle(
-        f"Shapley values of norm games with n = {n} players, {settings['games']} games "
-        f"(batch {settings['games']}, large batch {settings['batch']})",
-        x=0.01,
-        ha="left",
-    )
-    canvas.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9, handlelength=3)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    canvas.savefig(path, dpi=150)
