@@ -263,7 +263,7 @@ class NeuroGameAttention(nn.Module):
                 validate=False,
             )
             alpha = state.alpha
-            z = (alpha.unsqueeze(-2) @ (V if real is None else V * real.unsqueeze(-1))).squeeze(-2)
+            z = (alpha.unsqueeze(-2) @ V).squeeze(-2)  # α is 0 at padding
         output = self.out(z.flatten(-2).to(self.out.weight.dtype))
         return NeuroGameOutput(output, alpha, field, values.shapley, values.banzhaf, gate, coupling, state, values)
 
@@ -279,7 +279,7 @@ class NeuroGameAttention(nn.Module):
 
     def _split(self, projected: Float[Tensor, "batch tokens dim"]) -> Float[Tensor, "batch heads tokens head_dim"]:
         heads: Tensor = projected.unflatten(-1, (self.heads, self.head_dim))
-        return heads.transpose(1, 2)
+        return heads.transpose(1, 2).contiguous()  # and the projection's own layout is not kept
 
     def _anchor(self, x: Tensor, real: Tensor | None) -> Float[Tensor, "... heads head_dim"] | None:
         """a per head: learned, or projected from token 0 (whether or not the mask makes it a player); times √n."""

@@ -39,38 +39,61 @@ static void toggle_tokens(long n, float q, float u, float size, float origin, co
     }
 }
 
+#define BLOCK 64 /* tokens whose vectors stay in the first-level cache while all coalitions pass over them */
+
+/* Four coalitions from `first` on, token by token: here[i][k] = 1 if token `from` + i is a real member of k. */
+static void members(const Toggle *p, const unsigned char *all, const float *mask, long first, long from, long count,
+                    float *here)
+{
+    for (long k = 0; k < 4; k++)
+        for (long i = 0; i < count; i++)
+            here[4 * i + k] = first + k < p->samples ? (float)all[(first + k) * p->n + from + i] * mask[i] : 0.0f;
+}
+
 static void toggle_row(const void *job, long row, float *scratch)
 {
     const Toggle *p = job;
-    const long n = p->n, dim = p->dim, K = p->samples;
-    const float *V = p->V + row * n * dim;
+    const long n = p->n, dim = p->dim, K = p->samples, groups = (K + 3) / 4;
+    const float *V = p->V + row * n * dim, *anchor = p->anchor ? p->anchor + row * dim : NULL;
     const unsigned char *all = p->inside + (row % p->heads) * K * n;
-    const float *anchor = p->anchor ? p->anchor + row * dim : NULL;
-    float *g = scratch, *A = g + n, *S = A + 4 * n, *mask = S + 4 * dim, *here = mask + n, *spare = here + 4 * n;
-    for (long i = 0; i < n; i++) {
-        g[i] = neurogame_dot(V + i * dim, V + i * dim, dim);
-        mask[i] = p->mask ? p->mask[row * n + i] : 1.0f;
-    }
+    float *S = scratch, *size = S + 4 * groups * dim, *A = size + 4 * groups, *here = A + 4 * BLOCK;
+    float *g = here + 4 * BLOCK, *mask = g + BLOCK, *spare = mask + BLOCK;
     const float origin = anchor ? norm_of(neurogame_dot(anchor, anchor, dim)) : 0.0f;
     p->origin[row] = origin;
-    for (long first = 0; first < K; first += 4) { /* four coalitions share each reading of V */
-        const long count = K - first < 4 ? K - first : 4;
-        for (long k = 0; k < 4; k++) {
-            for (long i = 0; i < n; i++) here[i * 4 + k] = k < count ? all[(first + k) * n + i] * mask[i] : 0.0f;
-            if (anchor) memcpy(S + k * dim, anchor, sizeof(float) * dim);
-            else memset(S + k * dim, 0, sizeof(float) * dim);
+    for (long k = 0; k < 4 * groups; k++) {
+        size[k] = 0.0f;
+        if (anchor) memcpy(S + k * dim, anchor, sizeof(float) * dim);
+        else memset(S + k * dim, 0, sizeof(float) * dim);
+    }
+    for (long from = 0; from < n; from += BLOCK) { /* the sum and the size of every coalition */
+        const long count = n - from < BLOCK ? n - from : BLOCK;
+        for (long i = 0; i < count; i++) mask[i] = p->mask ? p->mask[row * n + from + i] : 1.0f;
+        for (long first = 0; first < K; first += 4) {
+            members(p, all, mask, first, from, count, here);
+            for (long i = 0; i < count; i++)
+                for (long k = 0; k < 4; k++) size[first + k] += here[4 * i + k];
+            neurogame_add_transposed4(V + from * dim, count, dim, here, S + first * dim);
         }
-        neurogame_add_transposed4(V, n, dim, here, S);
-        neurogame_times4(V, n, dim, S, A);
-        for (long k = 0; k < count; k++) {
-            const long at = row * K + first + k;
-            float size = 0.0f;
-            for (long i = 0; i < n; i++) size += here[i * 4 + k];
-            const float q = neurogame_dot(S + k * dim, S + k * dim, dim), u = norm_of(q);
-            p->norm[at] = u;
-            p->size[at] = size;
-            float *w = p->toggled ? p->toggled + at * n : spare, *sign = p->sign ? p->sign + at * n : spare + n;
-            toggle_tokens(n, q, u, size, origin, all + (first + k) * n, mask, A + k * n, g, w, p->delta + at * n, sign);
+    }
+    for (long k = 0; k < K; k++) {
+        p->norm[row * K + k] = norm_of(neurogame_dot(S + k * dim, S + k * dim, dim));
+        p->size[row * K + k] = size[k];
+    }
+    for (long from = 0; from < n; from += BLOCK) { /* the contribution of every token to every coalition */
+        const long count = n - from < BLOCK ? n - from : BLOCK;
+        for (long i = 0; i < count; i++) {
+            mask[i] = p->mask ? p->mask[row * n + from + i] : 1.0f;
+            g[i] = neurogame_dot(V + (from + i) * dim, V + (from + i) * dim, dim);
+        }
+        for (long first = 0; first < K; first += 4) {
+            neurogame_times4(V + from * dim, count, dim, S + first * dim, A);
+            for (long k = first; k < K && k < first + 4; k++) {
+                const long at = (row * K + k) * n + from;
+                const float u = p->norm[row * K + k], q = neurogame_dot(S + k * dim, S + k * dim, dim);
+                float *w = p->toggled ? p->toggled + at : spare, *sign = p->sign ? p->sign + at : spare + BLOCK;
+                toggle_tokens(count, q, u, size[k], origin, all + k * n + from, mask, A + (k - first) * count, g, w,
+                              p->delta + at, sign);
+            }
         }
     }
 }
@@ -83,5 +106,5 @@ int neurogame_toggle(long rows, long heads, long samples, long n, long dim, long
     Toggle job = {.n = n, .dim = dim, .samples = samples, .heads = heads, .V = V, .inside = inside,
                   .mask = masked ? mask : NULL, .anchor = anchored ? anchor : NULL, .norm = norm, .delta = delta,
                   .size = size, .origin = origin, .toggled = lean ? NULL : toggled, .sign = lean ? NULL : sign};
-    return neurogame_share(toggle_row, &job, rows, threads, 12 * n + 4 * dim);
+    return neurogame_share(toggle_row, &job, rows, threads, (samples + 3) * (dim + 1) + 12 * BLOCK);
 }
