@@ -117,3 +117,23 @@ def test_a_generator_supplies_the_seed():
     assert not torch.equal(sampling.seed_of(generator, CPU), one)  # the generator has moved on
     assert torch.equal(sampling.seed_of(None, CPU), sampling.seed_of(None, CPU))
     assert int(sampling.seed_of(torch.tensor(11), CPU)) == 11
+
+
+def test_remembered_draws_survive_inference_mode():
+    """Draws first made in inference mode take part in a backward pass later."""
+    from neurogame import NeuroGameAttention
+
+    sampling._remembered.cache_clear()
+    module, x = NeuroGameAttention(8, 2).eval(), torch.randn(1, 5, 8)
+    with torch.inference_mode():
+        expected = module(x).output
+    found = module(x).output
+    found.sum().backward()
+    torch.testing.assert_close(found, expected.clone())
+    assert sampling.drawn(sampling.paired, None, CPU, "banzhaf", 1, 4, 6) is sampling.drawn(
+        sampling.paired, None, CPU, "banzhaf", 1, 4, 6
+    )
+    assert torch.equal(
+        sampling.drawn(sampling.paired, None, CPU, "banzhaf", 1, 4, 6).members,
+        sampling.paired(sampling.seed_of(None, CPU), "banzhaf", 1, 4, 6).members,
+    )

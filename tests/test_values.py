@@ -484,3 +484,14 @@ def test_auto_says_what_it_chose(random):
 def test_l1_normalise():
     x = torch.tensor([[1.0, -3.0], [0.0, 0.0]])
     assert values.l1_normalise(x).tolist() == [[0.25, -0.75], [0.0, 0.0]]
+
+
+def test_whatever_padding_holds(random):
+    """NaN or infinity behind the mask, as an overflowing half-precision layer may leave them, changes nothing."""
+    V = random(31, 2, 1, 6, 4, dtype=torch.float32)
+    mask = torch.tensor([[[True] * 6], [[True] * 4 + [False] * 2]])
+    dirty = V.clone()
+    dirty[1, :, 4:] = torch.tensor([torch.nan, torch.inf])[:, None]
+    clean, found = (values.estimate(v, mask=mask, validate=False) for v in (V, dirty))
+    torch.testing.assert_close(found.shapley, clean.shapley)
+    torch.testing.assert_close(found.coupling, clean.coupling)

@@ -234,6 +234,7 @@ class NeuroGameAttention(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             gamma = self.gamma
             V = V if V.dtype == torch.float64 else V.float()
+            V = V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)  # a padded token is a null player
             gate = torch.sigmoid(gate.to(V.dtype))
             seed = None if generator is None else sampling.seed_of(generator, x.device)
             values = estimate(
@@ -263,7 +264,7 @@ class NeuroGameAttention(nn.Module):
                 validate=False,
             )
             alpha = state.alpha
-            z = (alpha.unsqueeze(-2) @ V).squeeze(-2)  # α is 0 at padding
+            z = (alpha.unsqueeze(-2) @ V).squeeze(-2)
         output = self.out(z.flatten(-2).to(self.out.weight.dtype))
         return NeuroGameOutput(output, alpha, field, values.shapley, values.banzhaf, gate, coupling, state, values)
 

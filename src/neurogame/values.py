@@ -187,7 +187,7 @@ def estimate(
     real = as_mask(mask, V.shape[:-1], V.device, validate)
     with torch.autocast(V.device.type, enabled=False):
         V = V if V.dtype == torch.float64 else V.float()
-        V = (V if real is None else V * real.unsqueeze(-1)).contiguous()  # heads come in as a transposed view
+        V = (V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)).contiguous()
         if anchor is not None:
             anchor = _anchor_of(anchor, V)
         seed = None if generator is None else sampling.seed_of(generator, V.device)
