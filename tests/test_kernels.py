@@ -1,5 +1,7 @@
 """The compiled loops give the numbers of the plain PyTorch path; without a compiler nothing is lost but time."""
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -14,7 +16,7 @@ def plain(monkeypatch):
 
     def run(function):
         with monkeypatch.context() as patch:
-            patch.setattr(kernels, "library", lambda: None)
+            patch.setattr(kernels, "available", lambda *_: False)
             return function()
 
     return run
@@ -173,3 +175,18 @@ def test_an_unwritable_cache_falls_back(monkeypatch, tmp_path):
     blocked.write_text("not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     assert kernels.library.__wrapped__() is not None
+
+
+def test_one_sentence_is_not_made_to_wait(monkeypatch, tmp_path):
+    """With nothing built, a small call takes the plain path; a large one builds, and from then on all use it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kernels, "library", cache(kernels.library.__wrapped__))
+    monkeypatch.setattr(kernels, "_built", kernels._built.__wrapped__)
+    monkeypatch.setattr(kernels.tempfile, "gettempdir", lambda: str(tmp_path / "elsewhere"))
+    small, large = torch.zeros(10), torch.zeros(1 << 18)
+    assert not kernels.available(small)
+    assert not list(tmp_path.iterdir())
+    assert kernels.available(large)
+    assert kernels.available(small)
+    monkeypatch.setattr(kernels, "library", cache(kernels.library.__wrapped__))
+    assert kernels.available(small)  # a later process finds the build

@@ -182,6 +182,8 @@ def _blocks(G: Float[Tensor, "rows tokens tokens"], samples: int, chunk: int | N
     rows, n = G.shape[0], G.shape[-1]
     step = min(samples, chunk or max(1, _BLOCK_ELEMENTS // (n * n)))
     height = max(1, _BLOCK_ELEMENTS // (n * n * step))
+    if torch.compiler.is_compiling():  # the loop is unrolled into the graph: few blocks, whatever their size
+        step, height = chunk or 1, rows
     for row in range(0, rows, height):
         for k in range(0, samples, step):
             yield slice(row, row + height), slice(k, k + step)

@@ -1,10 +1,10 @@
 """Compiled loops for the CPU: C files beside this one, built by the system's C compiler when first needed.
 
-A build takes well under a second, needs nothing but a compiler (`$CC`, cc, gcc or clang), links no Python
-and no torch, and is kept in the user's cache folder under a name that changes with the source, the
-flags and the processor. Where there is no compiler, or `NEUROGAME_KERNELS=0` is set, or a tensor is
-not float32 on the CPU, the same numbers come from plain PyTorch: callers ask `available` and never
-depend on the answer.
+A build takes about a second and waits for a call large enough to repay it. It needs nothing but a
+compiler (`$CC`, cc, gcc or clang), links no Python and no torch, and is kept in the user's cache folder
+under a name that changes with the source, the flags and the processor. Where there is no compiler, or
+`NEUROGAME_KERNELS=0` is set, or a tensor is not float32 on the CPU, the same numbers come from plain
+PyTorch: callers ask `available` and never depend on the answer.
 """
 
 import ctypes
@@ -29,12 +29,15 @@ _FLAGS = (
     *("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"),
     *("-fassociative-math", "-freciprocal-math", "-shared", "-fPIC", "-pthread"),
 )
+_WORTH_BUILDING = 1 << 18  # numbers: one sentence is not worth a second of compiling, a batch is
 _log = logging.getLogger(__name__)
 
 
 def available(*tensors: Tensor) -> bool:
     """Whether the compiled loops can take these tensors, here and now (not while a graph is being traced)."""
     if torch.compiler.is_compiling() or any(t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
+        return False
+    if not library.cache_info().currsize and sum(t.numel() for t in tensors) < _WORTH_BUILDING and not _built():
         return False
     return library() is not None
 
@@ -50,11 +53,8 @@ def library() -> ctypes.CDLL | None:
     if os.environ.get("NEUROGAME_KERNELS", "1") == "0":
         return None
     sources = sorted(_HERE.glob("*.c"))
-    headers = sorted(_HERE.glob("*.h"))
     compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
-    name = f"kernels-{_fingerprint([*sources, *headers])}.so"
-    for folder in _folders():
-        path = folder / name
+    for path in _paths():
         try:
             if not path.exists():
                 if compiler is None:
@@ -66,6 +66,19 @@ def library() -> ctypes.CDLL | None:
     return None
 
 
+@cache
+def _built() -> bool:
+    """Whether an earlier process has left a build behind."""
+    return any(path.exists() for path in _paths())
+
+
+def _paths() -> list[Path]:
+    """Where a build may be kept: the user's cache, or a temporary folder of this process."""
+    name = f"kernels-{_fingerprint(sorted([*_HERE.glob('*.c'), *_HERE.glob('*.h')]))}.so"
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return [root / "neurogame" / name, Path(tempfile.gettempdir()) / f"neurogame-{os.getpid()}" / name]
+
+
 def _fingerprint(sources: Iterable[Path]) -> str:
     """Changes with the source, the flags and the processor: the code is compiled for the machine it runs on."""
     parts = [path.read_bytes() for path in sources]
@@ -74,12 +87,6 @@ def _fingerprint(sources: Iterable[Path]) -> str:
     processor = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
     parts += [flag.encode() for flag in (*_FLAGS, platform.machine(), processor)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-
-
-def _folders() -> list[Path]:
-    """Where a build may be kept: the user's cache, or a temporary folder of this process."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return [root / "neurogame", Path(tempfile.gettempdir()) / f"neurogame-{os.getpid()}"]
 
 
 def _build(compiler: str, sources: Iterable[Path], path: Path) -> None:
