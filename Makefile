@@ -23,6 +23,7 @@ bench: $(VENV)/.benched
 	$(BIN)/python benchmarks/estimators.py
 	$(BIN)/python benchmarks/tradeoff.py
 	$(BIN)/python benchmarks/alive.py
+	$(BIN)/python benchmarks/alternatives.py
 	$(BIN)/python benchmarks/record.py couplings values attention
 
 $(VENV)/bin/python:
