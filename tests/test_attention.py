@@ -1,5 +1,7 @@
 """The layer: alive at every length, convergent, differentiable, and independent of padding and batch mates."""
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -356,3 +358,16 @@ def test_nothing_breaks_the_graph():
     """`torch.compile(fullgraph=True)` takes forward and backward; in a process of its own, without shape checks."""
     result = subprocess.run([sys.executable, "-c", COMPILE], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
+
+
+def test_modules_and_records_travel():
+    """Copied, pickled, sent to another process: the same numbers."""
+    module, x = layer(16, 2).eval(), bert_like(21, 2, 6, 16)
+    again = pickle.loads(pickle.dumps(copy.deepcopy(module)))
+    with torch.no_grad():
+        found, twice = module(x), again(x)
+    assert torch.equal(found.output, twice.output)
+    record = pickle.loads(pickle.dumps(found))
+    assert torch.equal(record.alpha, found.alpha)
+    assert torch.equal(record.values.efficiency_gap, found.values.efficiency_gap)
+    assert torch.equal(record.spin_state.spectral_radius, found.spin_state.spectral_radius)

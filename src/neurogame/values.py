@@ -19,7 +19,7 @@ Two estimators stand side by side and are never mixed:
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import torch
@@ -209,13 +209,18 @@ def estimate(
             coupling = pair_couplings(V, toggles, f, gamma, chunk)
         elif mode == "linear":
             coupling = linear_couplings(V, toggles, f, gamma)
-    return GameValues(coupling, used, samples, estimator, mode, phi, beta, lambda: _grand(V, f, anchor))
+    return GameValues(coupling, used, samples, estimator, mode, phi, beta, partial(_grand, V, f, anchor))
 
 
 def _grand(V: Tensor, f: Nonlinearity, anchor: Tensor | None) -> Float[Tensor, "..."]:
     """v(N): padded tokens are zero, so everybody may come."""
     everyone = torch.ones(1, V.shape[-2], dtype=torch.bool, device=V.device)
     return value(V, everyone, f, anchor).squeeze(-1)
+
+
+def _gain(both: Float[Tensor, "... 2"]) -> Float[Tensor, "..."]:
+    """v(N) − v(∅)."""
+    return both[..., 1] - both[..., 0]
 
 
 def _permutation_mean(delta: Tensor, base: Tensor, log_p: Tensor, gamma: Tensor) -> Mean:
@@ -278,8 +283,7 @@ def estimate_game(
     delta, base, u, w = toggle_game(game, members)
     beta = _law_mean(delta, base, gamma, is_paired=draws.paired)
     coupling = pairs_game(game, members, u, w, gamma) if mode == "pairs" else None
-    grand = both[..., 1] - both[..., 0]
-    return GameValues(coupling, used, samples, estimator, mode, phi, beta, lambda: grand)
+    return GameValues(coupling, used, samples, estimator, mode, phi, beta, partial(_gain, both))
 
 
 def _mode(couplings: Couplings, estimator: Estimator, tilt: object, f: Nonlinearity) -> Couplings:
