@@ -258,3 +258,12 @@ def test_twenty_players_are_enough_rope(random):
 def test_bad_input_is_named(call, error, words, as_user):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+def test_integer_games(dtype):
+    """The majority game of three voters, as a table of votes."""
+    table = torch.tensor([0, 0, 0, 1, 0, 1, 1, 1]).to(dtype)
+    torch.testing.assert_close(exact.shapley(table), torch.full((3,), 1 / 3))
+    torch.testing.assert_close(exact.banzhaf(table), torch.full((3,), 1 / 2))
+    assert exact.interactions(table).abs().max() == 0

@@ -292,3 +292,36 @@ def test_bad_input_is_named(options, error, words, as_user):
     arguments = {"field": torch.ones(3), "coupling": torch.zeros(3, 3), "gamma": 1.0, **options}
     with pytest.raises(error, match=words):
         ising.solve(**arguments)
+
+
+@pytest.mark.parametrize("method", ["mean_field", "tap"])
+def test_one_operator_serves_a_batch_of_temperatures(method, random):
+    """Fewer leading axes on the coupling than on the spins, also when the batch is as long as the sequence."""
+    n = 6
+    J = values.estimate(random(20, n, 8), couplings="linear").coupling.scaled(torch.tensor(0.1, dtype=F64))
+    for batch in (3, n):
+        grads = []
+        for coupling in (J, J.to_dense()):
+            field = random(21, n).requires_grad_()
+            state = ising.solve(
+                field, coupling, torch.linspace(0.5, 2, batch, dtype=F64), method=method, tol=1e-10, max_iter=300
+            )
+            (state.spins * random(22, batch, n)).sum().backward()
+            grads.append((state.spins.detach(), state.free_energy.detach(), field.grad))
+        for one, two in zip(*grads, strict=True):
+            torch.testing.assert_close(one, two, atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("method", ["mean_field", "tap"])
+def test_padding_exerts_no_force(method, random):
+    field, J = system(random, 23, n=6, strength=0.6)
+    mask = torch.tensor([1, 1, 1, 1, 0, 0])
+    padded = ising.solve(field, J, 1.0, mask=mask, method=method, tol=1e-10, max_iter=300)
+    alone = ising.solve(field[:4], J[:4, :4], 1.0, method=method, tol=1e-10, max_iter=300)
+    torch.testing.assert_close(padded.spins[:4], alone.spins, atol=1e-9, rtol=0)
+    torch.testing.assert_close(padded.spectral_radius, alone.spectral_radius, atol=1e-9, rtol=0)
+
+
+def test_operators_follow_the_dtype_of_the_field(random):
+    J = values.estimate(random(24, 5, 3, dtype=torch.float32) * 0.1, couplings="linear").coupling
+    assert ising.solve(random(25, 5), J, 1.0).spins.dtype == F64

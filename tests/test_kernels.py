@@ -182,7 +182,6 @@ def test_one_sentence_is_not_made_to_wait(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(kernels, "library", cache(kernels.library.__wrapped__))
     monkeypatch.setattr(kernels, "_built", kernels._built.__wrapped__)
-    monkeypatch.setattr(kernels.tempfile, "gettempdir", lambda: str(tmp_path / "elsewhere"))
     small, large = torch.zeros(10), torch.zeros(1 << 18)
     assert not kernels.available(small)
     assert not list(tmp_path.iterdir())
@@ -190,3 +189,27 @@ def test_one_sentence_is_not_made_to_wait(monkeypatch, tmp_path):
     assert kernels.available(small)
     monkeypatch.setattr(kernels, "library", cache(kernels.library.__wrapped__))
     assert kernels.available(small)  # a later process finds the build
+
+
+def test_no_home(monkeypatch):
+    """A user without a home directory still gets a build, or the plain path."""
+
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(kernels.Path, "home", home)
+    assert not kernels._built.__wrapped__()
+    assert kernels.library.__wrapped__() is not None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.func itself uses torch.jit
+def test_transformed_code_stays_on_the_plain_path(random):
+    """Tracing, forward-mode AD and torch.func see through the estimate; compiled loops would hide it from them."""
+    V = random(10, 5, 3, dtype=torch.float32)
+    phi = lambda V: values.estimate(V, couplings="none").shapley  # noqa: E731
+    tangent = torch.func.jvp(phi, (V,), (torch.ones_like(V),))[1]
+    step = (phi(V.double() + 1e-6) - phi(V.double() - 1e-6)) / 2e-6
+    torch.testing.assert_close(tangent.double(), step, atol=1e-4, rtol=1e-3)
+    both = torch.func.vmap(phi)(torch.stack([V, 2 * V]))
+    torch.testing.assert_close(both[0], phi(V))

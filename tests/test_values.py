@@ -495,3 +495,19 @@ def test_whatever_padding_holds(random):
     clean, found = (values.estimate(v, mask=mask, validate=False) for v in (V, dirty))
     torch.testing.assert_close(found.shapley, clean.shapley)
     torch.testing.assert_close(found.coupling, clean.coupling)
+
+
+def test_masks_say_which_axis_is_the_batch(random, as_user):
+    """[batch, tokens] against [batch, heads, tokens] would be taken for heads where the two are equal."""
+    with pytest.raises(ValueError, match=r"\[batch, 1, tokens\] is one mask for all heads"):
+        values.estimate(random(32, 2, 2, 5, 4), mask=torch.ones(2, 5, dtype=torch.bool))
+
+
+def test_empty_batches():
+    for options in OPTIONS:
+        assert values.estimate(torch.zeros(0, 2, 3, 4), **options).shapley.shape == (0, 2, 3)
+
+
+def test_integer_tables_are_games_too():
+    found = values.estimate_game(torch.tensor([0, 0, 0, 1, 0, 1, 1, 1]), 3, samples=4000)
+    assert ((found.shapley - 1 / 3).abs() < 5 * found.shapley_se).all()

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 if TYPE_CHECKING or find_spec("jaxtyping") is not None:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Int, Shaped
 else:
 
-    class _Shaped:
+    class _AnyShape:
         """`Float[Tensor, "batch tokens"]` is `Tensor`."""
 
         def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
             return item[0]
 
-    Bool = Float = Int = _Shaped
+    Bool = Float = Int = Shaped = _AnyShape
 
-__all__ = ["Bool", "Float", "Int", "Tensor"]
+__all__ = ["Bool", "Float", "Int", "Shaped", "Tensor"]

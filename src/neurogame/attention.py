@@ -301,7 +301,7 @@ class NeuroGameAttention(nn.Module):
             field = field * (field.shape[-1] if real is None else real.sum(-1, keepdim=True))
         if self.background is not None:
             field = field - self.background.to(field.dtype).unsqueeze(-1)
-        return field if real is None else field * real
+        return field if real is None else field.masked_fill(~real, 0.0)
 
     def _scaled(self, values: GameValues, gamma: Tensor, real: Tensor | None, seed: Tensor | None) -> Coupling:
         """κ_h γ_h/ρ̂(J) · J with κ_h = σ(·) < 1, so that ρ(J)/γ is κ_h up to the error of ρ̂.

@@ -315,6 +315,8 @@ def _pair_mean_backward(grad: Tensor, block: _Block, into: _Block) -> None:
 def _stream(everything: _Block, tilt: Tensor | None, f: Nonlinearity, chunk: int | None) -> tuple[Tensor, Tensor]:
     """J and log Σ_k exp(b_k/γ), block after block of samples, rows by rows."""
     samples = everything.u.shape[-1]
+    if not everything.G.shape[0]:
+        return torch.zeros_like(everything.G), torch.zeros_like(everything.G)
     found: dict[int, tuple[Tensor, Tensor]] = {}
     for r, s in _blocks(everything.G, samples, chunk):
         delta, base = _pair_block(everything.cut(r, s), f)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from neurogame._types import Bool, Float, Tensor
+from neurogame._types import Bool, Float, Shaped, Tensor
 from neurogame.game import Nonlinearity, gibbs, value
 from neurogame.validation import check_choice, check_positive, check_vectors
 
@@ -29,7 +29,7 @@ def _check_players(n: int) -> None:
         )
 
 
-def players_of(table: Float[Tensor, "... coalitions"]) -> int:
+def players_of(table: Shaped[Tensor, "... coalitions"]) -> int:
     """n for a table of 2ⁿ values."""
     size = table.shape[-1] if table.dim() else 0
     n = size.bit_length() - 1
@@ -37,6 +37,11 @@ def players_of(table: Float[Tensor, "... coalitions"]) -> int:
         raise ValueError(f"a value table has 2**n entries on its last axis (n ≥ 1), got shape {list(table.shape)}")
     _check_players(n)
     return n
+
+
+def _floating(table: Tensor) -> Tensor:
+    """Integer and boolean games (votes, majorities) as numbers that can be averaged."""
+    return table if table.is_floating_point() else table.to(torch.get_default_dtype())
 
 
 def all_coalitions(n: int, device: torch.device | None = None) -> Bool[Tensor, "coalitions tokens"]:
@@ -89,7 +94,7 @@ def _expectation(delta: Tensor, context: Tensor, log_law: Tensor, tilt: float | 
 
 
 def _value_index(table: Tensor, index: Index, tilt: float | Tensor | None) -> Tensor:
-    n = players_of(table)
+    n, table = players_of(table), _floating(table)
     if tilt is not None:
         check_positive("tilt", tilt)
     log_law = _law(index, n - 1, table)
@@ -100,24 +105,24 @@ def _value_index(table: Tensor, index: Index, tilt: float | Tensor | None) -> Te
     return torch.stack(values, dim=-1)
 
 
-def shapley(table: Float[Tensor, "... coalitions"], tilt: float | Tensor | None = None) -> Float[Tensor, "... tokens"]:
+def shapley(table: Shaped[Tensor, "... coalitions"], tilt: float | Tensor | None = None) -> Float[Tensor, "... tokens"]:
     """φ_i = Σ_{C∌i} s!(n−1−s)!/n! · [v(C∪i) − v(C)], s = |C|; with `tilt` = γ the law is tilted by exp(v(C)/γ)."""
     return _value_index(table, "shapley", tilt)
 
 
-def banzhaf(table: Float[Tensor, "... coalitions"], tilt: float | Tensor | None = None) -> Float[Tensor, "... tokens"]:
+def banzhaf(table: Shaped[Tensor, "... coalitions"], tilt: float | Tensor | None = None) -> Float[Tensor, "... tokens"]:
     """β_i = 2^−(n−1) Σ_{C∌i} [v(C∪i) − v(C)]; with `tilt` = γ the law is tilted by exp(v(C)/γ)."""
     return _value_index(table, "banzhaf", tilt)
 
 
 def interactions(
-    table: Float[Tensor, "... coalitions"], index: Index = "banzhaf", tilt: float | Tensor | None = None
+    table: Shaped[Tensor, "... coalitions"], index: Index = "banzhaf", tilt: float | Tensor | None = None
 ) -> Float[Tensor, "... tokens tokens"]:
     """J_ij = E[v(C∪ij) − v(C∪i) − v(C∪j) + v(C)] over contexts C without i and j; zero diagonal."""
     check_choice("index", index, Index)
     if tilt is not None:
         check_positive("tilt", tilt)
-    n = players_of(table)
+    n, table = players_of(table), _floating(table)
     J = table.new_zeros(*table.shape[:-1], n, n)
     if n == 1:
         return J

@@ -81,7 +81,8 @@ class SpinState:
     def spectral_radius(self) -> Float[Tensor, "..."]:
         """ρ(J)/γ: below 1 the mean-field solution is unique and every start converges to it."""
         with torch.no_grad():
-            return spectral_radius(self.problem.coupling, self.spins) / self.problem.gamma
+            J = masked(self.problem.coupling, self.problem.mask)
+            return spectral_radius(J, self.spins) / self.problem.gamma
 
     @cached_property
     def free_energy(self) -> Float[Tensor, "..."]:
@@ -98,10 +99,10 @@ def matvec(coupling: Coupling | Factors, x: Float[Tensor, "... tokens"]) -> Floa
     """Σ_j J_ij x_j."""
     if coupling is None:
         return torch.zeros_like(x)
+    if isinstance(coupling, LinearCoupling):
+        coupling = coupling.factors
     if isinstance(coupling, tuple):
         return linear_product(coupling, x.unsqueeze(-1)).squeeze(-1)
-    if isinstance(coupling, LinearCoupling):
-        return coupling @ x
     product: Tensor = coupling @ x.unsqueeze(-1)
     return product.squeeze(-1)
 
@@ -110,10 +111,10 @@ def squared_matvec(coupling: Coupling | Factors, x: Float[Tensor, "... tokens"])
     """Σ_j J_ij² x_j."""
     if coupling is None:
         return torch.zeros_like(x)
+    if isinstance(coupling, LinearCoupling):
+        coupling = coupling.factors
     if isinstance(coupling, tuple):
         return linear_squared(coupling, x)
-    if isinstance(coupling, LinearCoupling):
-        return coupling.squared_matvec(x)
     return (coupling.square() @ x.unsqueeze(-1)).squeeze(-1)
 
 
@@ -125,6 +126,17 @@ def stiffness(coupling: Coupling | Factors, gamma: Tensor, method: Method, s: Te
         swing = 2.0 * s * squared_matvec(coupling, s * x)
         Ax = Ax + (swing - onsager) / gamma.unsqueeze(-1)
     return Ax
+
+
+def masked(coupling: Coupling, mask: Bool[Tensor, "... tokens"] | None) -> Coupling:
+    """J without the rows and columns of padding."""
+    if coupling is None or mask is None:
+        return coupling
+    if isinstance(coupling, Tensor):
+        return coupling.masked_fill(~(mask.unsqueeze(-1) & mask.unsqueeze(-2)), 0.0)
+    V, scale, delta, weight, diag = coupling.factors
+    V, delta = V.masked_fill(~mask.unsqueeze(-1), 0.0), delta.masked_fill(~mask.unsqueeze(-2), 0.0)
+    return LinearCoupling(V, scale, delta, weight, diag.masked_fill(~mask, 0.0))
 
 
 def energy(
@@ -387,5 +399,9 @@ def _problem(
     field = field.to(dtype).expand(*batch, n)
     if isinstance(coupling, Tensor):
         coupling = coupling.to(dtype)
+    elif coupling is not None and coupling.dtype != dtype:
+        coupling = LinearCoupling(*(t.to(dtype) for t in coupling.factors))
     real = as_mask(mask, field.shape, field.device, validate)
+    if method == "tap":  # spins that are 0 exert no force, but their variance 1 − s² would
+        coupling = masked(coupling, real)
     return Problem(field, coupling, gamma, real, method)

@@ -132,11 +132,11 @@ def walk(
 
 
 def as_game(v: Game | Tensor, n: int) -> tuple[Game, torch.device]:
-    """A function from coalitions to values, whatever the caller gave; values are checked where they come in."""
+    """A function from coalitions to values, whatever the caller gave; their shape is checked where they come in."""
     if isinstance(v, Tensor):
         if exact.players_of(v) != n:
             raise ValueError(f"the value table has 2**{exact.players_of(v)} entries, n = {n} players need 2**{n}")
-        table = v
+        table = v if v.is_floating_point() else v.to(torch.get_default_dtype())
         powers = 1 << torch.arange(n, device=v.device)
         return lambda C: table[..., (C * powers).sum(-1)], v.device
     if not callable(v):

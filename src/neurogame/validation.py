@@ -73,6 +73,11 @@ def as_mask(
             f"mask must be bool or 0/1 integers (True = real token), got {mask.dtype}; "
             "an additive mask of 0 and -inf is the likely cause"
         )
+    if mask.dim() > 1 and mask.dim() != len(shape):
+        raise ValueError(
+            f"mask of shape {list(mask.shape)} must have as many axes as the tokens, which are {list(shape)}; "
+            "[batch, 1, tokens] is one mask for all heads"
+        )
     try:
         fits = mask.dim() > 0 and torch.broadcast_shapes(mask.shape, shape) == shape and mask.shape[-1] == shape[-1]
     except RuntimeError:

@@ -7,6 +7,7 @@ under a name that changes with the source, the flags and the processor. Where th
 PyTorch: callers ask `available` and never depend on the answer.
 """
 
+import atexit
 import ctypes
 import hashlib
 import logging
@@ -15,11 +16,13 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import torch
+from torch.autograd import forward_ad
 
 from neurogame._types import Tensor
 
@@ -31,15 +34,23 @@ _FLAGS = (
 )
 _WORTH_BUILDING = 1 << 18  # numbers: one sentence is not worth a second of compiling, a batch is
 _log = logging.getLogger(__name__)
+_lock = threading.Lock()
 
 
 def available(*tensors: Tensor) -> bool:
     """Whether the compiled loops can take these tensors, here and now (not while a graph is being traced)."""
-    if torch.compiler.is_compiling() or any(t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
+    if _transformed() or any(t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
         return False
     if not library.cache_info().currsize and sum(t.numel() for t in tensors) < _WORTH_BUILDING and not _built():
         return False
     return library() is not None
+
+
+def _transformed() -> bool:
+    """Whether what runs is not plain eager code: a traced or compiled graph, forward-mode AD, torch.func."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return True
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def needs_gradient(*tensors: Tensor | None) -> bool:
@@ -52,31 +63,41 @@ def library() -> ctypes.CDLL | None:
     """The compiled loops, built if they are not there yet; None where they cannot be had."""
     if os.environ.get("NEUROGAME_KERNELS", "1") == "0":
         return None
-    sources = sorted(_HERE.glob("*.c"))
     compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
-    for path in _paths():
-        try:
-            if not path.exists():
-                if compiler is None:
-                    continue
-                _build(compiler, sources, path)
-            return ctypes.CDLL(str(path))
-        except (OSError, subprocess.SubprocessError) as error:
-            _log.info("kernels: %s: %s", path, error)
+    with _lock:
+        for place in (_cached, _private):
+            try:
+                path = place()
+                if not path.exists():
+                    if compiler is None:
+                        return None
+                    _build(compiler, sorted(_HERE.glob("*.c")), path)
+                return ctypes.CDLL(str(path))
+            except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+                _log.info("kernels: %s", error)
     return None
 
 
 @cache
 def _built() -> bool:
     """Whether an earlier process has left a build behind."""
-    return any(path.exists() for path in _paths())
+    try:
+        return _cached().exists()
+    except RuntimeError:
+        return False
 
 
-def _paths() -> list[Path]:
-    """Where a build may be kept: the user's cache, or a temporary folder of this process."""
+def _cached() -> Path:
+    """The build in the user's cache folder; RuntimeError if the user has no home."""
     name = f"kernels-{_fingerprint(sorted([*_HERE.glob('*.c'), *_HERE.glob('*.h')]))}.so"
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return [root / "neurogame" / name, Path(tempfile.gettempdir()) / f"neurogame-{os.getpid()}" / name]
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neurogame" / name
+
+
+def _private() -> Path:
+    """A build of this process alone, in a folder nobody else can write to, removed at exit."""
+    folder = tempfile.mkdtemp(prefix="neurogame-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder) / "kernels.so"
 
 
 def _fingerprint(sources: Iterable[Path]) -> str:
