@@ -8,15 +8,23 @@ caller asked with `validate=True`.
 from typing import Any, get_args
 
 import torch
+from torch.autograd import forward_ad
 
 from neurogame._types import Bool, Tensor
+
+
+def transformed() -> bool:
+    """Whether what runs is not plain eager code: a traced or compiled graph, forward-mode AD, torch.func."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return True
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def reads_values(tensor: Tensor, validate: bool | None = None) -> bool:
     """Whether a check may look at the values of `tensor`: `validate`, or eager CPU if that is None."""
     if validate is not None:
         return validate
-    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+    return tensor.device.type == "cpu" and not transformed()
 
 
 def check_choice(name: str, value: object, literal: Any) -> None:

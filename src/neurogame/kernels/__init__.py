@@ -22,9 +22,9 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from torch.autograd import forward_ad
 
 from neurogame._types import Tensor
+from neurogame.validation import transformed
 
 _HERE = Path(__file__).parent
 # Sums may be reordered (that is what vectorises them); NaN and infinity keep their meaning.
@@ -39,18 +39,11 @@ _lock = threading.Lock()
 
 def available(*tensors: Tensor) -> bool:
     """Whether the compiled loops can take these tensors, here and now (not while a graph is being traced)."""
-    if _transformed() or any(t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
+    if transformed() or any(t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
         return False
     if not library.cache_info().currsize and sum(t.numel() for t in tensors) < _WORTH_BUILDING and not _built():
         return False
     return library() is not None
-
-
-def _transformed() -> bool:
-    """Whether what runs is not plain eager code: a traced or compiled graph, forward-mode AD, torch.func."""
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-        return True
-    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def needs_gradient(*tensors: Tensor | None) -> bool:
