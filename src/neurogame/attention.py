@@ -328,5 +328,5 @@ class NeuroGameAttention(nn.Module):
         return f"dim={self.dim}, heads={self.heads}, preset={self.preset!r}, couplings={self.config.couplings!r}"
 
 
-# How ρ̂(J) is estimated: benchmarks/alive.py prints ρ/ρ̂ for these.
+# How ρ̂(J) is estimated; benchmarks/alive.py prints ρ(J)/γ, which is the strength .5 where ρ̂ is exact.
 _PROBES, _POWER_STEPS, _FLOOR = 4, 6, 1e-4

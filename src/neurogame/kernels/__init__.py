@@ -1,6 +1,6 @@
 """Compiled loops for the CPU: C files beside this one, built by the system's C compiler when first needed.
 
-A build takes about a second and waits for a call large enough to repay it. It needs nothing but a
+A build takes a second or two and waits for a call large enough to repay it. It needs nothing but a
 compiler (`$CC`, cc, gcc or clang), links no Python and no torch, and is kept in the user's cache folder
 under a name that changes with the source, the flags and the processor. Where there is no compiler, or
 `NEUROGAME_KERNELS=0` is set, or a tensor is not float32 on the CPU, the same numbers come from plain
