@@ -338,6 +338,7 @@ def test_values_are_checked_only_where_that_is_free(as_user):
 COMPILE = """
 import torch
 from neurogame import NeuroGameAttention
+torch.manual_seed(0)
 x = torch.randn(2, 8, 16)
 for options in ({"couplings": "linear"}, {"couplings": "pairs"}, {"preset": "paper"}):
     module = NeuroGameAttention(16, 2, max_iter=4, samples=4, train_samples=4, **options)

@@ -222,6 +222,31 @@ def test_spectral_radius_of_long_operators(random, monkeypatch):
     torch.testing.assert_close(ising.spectral_radius(J, like), dense, rtol=1e-3, atol=0)
 
 
+@pytest.mark.parametrize("couplings", ["pairs", "linear"])
+def test_gradient_of_the_radius(couplings, random):
+    """The closed form (iterates beyond the last norm) is the derivative of the estimate."""
+    V = random(16, 2, 7, 3).requires_grad_()
+    probes = torch.where(random(17, 2, 7, 4) > 0, 1.0, -1.0).double()
+    probes[1, 5:] = 0.0
+
+    def radius(V):
+        J = values.estimate(V, samples=8, couplings=couplings, validate=False).coupling
+        return ising.schatten_radius(J, probes, torch.tensor([7, 5]), 6)
+
+    assert torch.autograd.gradcheck(radius, (V,))
+    with torch.no_grad():
+        plain = radius(V)
+    torch.testing.assert_close(radius(V).detach(), plain, rtol=1e-12, atol=0)
+
+
+def test_no_couplings_have_no_radius_and_no_gradient():
+    J = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
+    radius = ising.schatten_radius(J, torch.ones(3, 4, dtype=torch.float64), 3, 6)
+    radius.backward()
+    assert float(radius.detach()) == 0.0
+    assert torch.equal(J.grad, torch.zeros(3, 3, dtype=torch.float64))
+
+
 def test_power_iteration_gets_to_the_radius(random):
     _, J = system(random, 12, n=30, strength=1.0)
     norms = ising.power_norms(J, random(15, 30, 1), 200)

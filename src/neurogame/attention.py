@@ -16,7 +16,7 @@ from torch import nn
 
 from neurogame import ising, sampling
 from neurogame._types import Bool, Float, Tensor
-from neurogame.couplings import LinearCoupling
+from neurogame.couplings import LinearCoupling, exchanged
 from neurogame.game import Nonlinearity, safe_divide
 from neurogame.ising import Coupling, Gradient, Method, SpinState
 from neurogame.validation import as_mask, check_choice, check_count, check_vectors
@@ -27,6 +27,7 @@ AnchorScale = Literal["root", "none"]
 FieldScale = Literal["tokens", "none"]
 CouplingScale = Literal["spectral", "none"]
 Tilt = Literal["gamma"]
+Spins = Literal["solved", "field"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class AttentionConfig:
     field_scale: FieldScale = "tokens"
     coupling_scale: CouplingScale = "spectral"
     coupling_strength: float = 0.5  # initial ρ(J)/γ under "spectral"; learned per head, always below 1
+    # Ablations: what is left if a part of the mechanism is taken out.
+    gate: float | None = None  # None: λ_i learned; a number in [0, 1]: λ fixed (0 is Banzhaf alone, 1 Shapley alone)
+    fields: bool = True  # False: J_i = 1 for every token, so that only couplings and the background tell tokens apart
+    shuffle: bool = False  # J_ij of randomly exchanged tokens: the same spectrum, the wrong pairs
+    spins: Spins = "solved"  # "field": mean field off, s_i = J_i cut to [−1, 1], no couplings, no temperature
 
     def __post_init__(self) -> None:
         if isinstance(self.background, bool):  # the public keyword is a switch; a number sets where it starts
@@ -76,6 +82,8 @@ class AttentionConfig:
                 raise ValueError(f"{name} must be > {low}{upper}, got {number!r}")
         if not 0.0 < self.coupling_strength < 1.0:
             raise ValueError(f"coupling_strength must be between 0 and 1, got {self.coupling_strength!r}")
+        if self.gate is not None and not 0.0 <= self.gate <= 1.0:
+            raise ValueError(f"gate must be None (learned) or a fixed λ in [0, 1], got {self.gate!r}")
 
 
 _CHOICES: dict[str, Any] = {
@@ -87,6 +95,7 @@ _CHOICES: dict[str, Any] = {
     "anchor_scale": AnchorScale,
     "field_scale": FieldScale,
     "coupling_scale": CouplingScale,
+    "spins": Spins,
 }
 
 PRESETS: dict[str, AttentionConfig] = {
@@ -158,6 +167,7 @@ class NeuroGameAttention(nn.Module):
     not depend on padding or batch mates. In train mode a seed is drawn from torch's generator.
     """
 
+    gate: nn.Linear | None
     background: nn.Parameter | None
     coupling_logit: nn.Parameter | None
     anchor: nn.Linear | nn.Parameter | None
@@ -179,7 +189,7 @@ class NeuroGameAttention(nn.Module):
         self.config = replace(PRESETS[preset], **options)
         self.dim, self.heads, self.head_dim, self.preset, self.validate = dim, heads, dim // heads, preset, validate
         self.value = nn.Linear(dim, dim, bias=False)  # W_v of all heads, side by side
-        self.gate = nn.Linear(dim, heads)  # w_h, b_h
+        self.gate = nn.Linear(dim, heads) if self.config.gate is None else None  # w_h, b_h
         self.out = nn.Linear(dim, dim, bias=False)  # W_O
         self.log_gamma = nn.Parameter(torch.empty(heads))
         has_background = self.config.background is not None
@@ -198,8 +208,9 @@ class NeuroGameAttention(nn.Module):
         """Xavier projections; a gate that starts at λ ≈ ½; scalars at the values of the config."""
         for linear in (self.value, self.out):
             nn.init.xavier_uniform_(linear.weight)
-        nn.init.normal_(self.gate.weight, std=0.02)
-        nn.init.zeros_(self.gate.bias)
+        if self.gate is not None:
+            nn.init.normal_(self.gate.weight, std=0.02)
+            nn.init.zeros_(self.gate.bias)
         nn.init.constant_(self.log_gamma, log(self.config.gamma))
         if self.background is not None:
             nn.init.constant_(self.background, float(self.config.background or 0.0))
@@ -227,7 +238,7 @@ class NeuroGameAttention(nn.Module):
         config = self.config
         real = self._check(x, mask)
         V = self._split(self.value(x))  # (batch, heads, tokens, head_dim)
-        gate = self.gate(x).mT  # (batch, heads, tokens)
+        gate = None if self.gate is None else self.gate(x).mT  # (batch, heads, tokens)
         anchor = self._anchor(x, real)
         if generator is None and self.training:
             generator = torch.randint(1 << 62, (), device=x.device)
@@ -235,7 +246,7 @@ class NeuroGameAttention(nn.Module):
             gamma = self.gamma
             V = V if V.dtype == torch.float64 else V.float()
             V = V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)  # a padded token is a null player
-            gate = torch.sigmoid(gate.to(V.dtype))
+            gate = V.new_full(V.shape[:-1], config.gate or 0.0) if gate is None else torch.sigmoid(gate.to(V.dtype))
             seed = None if generator is None else sampling.seed_of(generator, x.device)
             values = estimate(
                 V,
@@ -251,18 +262,7 @@ class NeuroGameAttention(nn.Module):
             )
             field = self._field(values, gate, real)
             coupling = self._scaled(values, gamma, real, seed)
-            state = ising.solve(
-                field,
-                coupling,
-                gamma,
-                method=config.method,
-                damping=config.damping,
-                max_iter=config.max_iter,
-                tol=config.tol,
-                mask=real,
-                gradient=config.gradient,
-                validate=False,
-            )
+            state = self._spins(field, coupling, gamma, real)
             alpha = state.alpha
             z = (alpha.unsqueeze(-2) @ V).squeeze(-2)
         output = self.out(z.flatten(-2).to(self.out.weight.dtype))
@@ -296,12 +296,34 @@ class NeuroGameAttention(nn.Module):
 
     def _field(self, values: GameValues, gate: Tensor, real: Tensor | None) -> Float[Tensor, "batch heads tokens"]:
         """J_i = λ_i φ_i^norm + (1−λ_i) β_i^norm, times the number of real tokens, minus μ_h."""
-        field = gate * l1_normalise(values.shapley) + (1.0 - gate) * l1_normalise(values.banzhaf)
+        players = gate.shape[-1] if real is None else real.sum(-1, keepdim=True).to(gate.dtype)
+        if self.config.fields:
+            field = gate * l1_normalise(values.shapley) + (1.0 - gate) * l1_normalise(values.banzhaf)
+        else:
+            field = torch.ones_like(gate) / players
         if self.config.field_scale == "tokens":
-            field = field * (field.shape[-1] if real is None else real.sum(-1, keepdim=True))
+            field = field * players
         if self.background is not None:
             field = field - self.background.to(field.dtype).unsqueeze(-1)
         return field if real is None else field.masked_fill(~real, 0.0)
+
+    def _spins(self, field: Tensor, coupling: Coupling, gamma: Tensor, real: Tensor | None) -> SpinState:
+        """The mean-field solution, or the field itself where the solver is switched off."""
+        config = self.config
+        if config.spins == "field":
+            return ising.unsolved(field, gamma, mask=real, tol=config.tol)
+        return ising.solve(
+            field,
+            coupling,
+            gamma,
+            method=config.method,
+            damping=config.damping,
+            max_iter=config.max_iter,
+            tol=config.tol,
+            mask=real,
+            gradient=config.gradient,
+            validate=False,
+        )
 
     def _scaled(self, values: GameValues, gamma: Tensor, real: Tensor | None, seed: Tensor | None) -> Coupling:
         """κ_h γ_h/ρ̂(J) · J with κ_h = σ(·) < 1, so that ρ(J)/γ is κ_h up to the error of ρ̂.
@@ -310,6 +332,9 @@ class NeuroGameAttention(nn.Module):
         parallel tokens) are rounding errors, and must not be blown up to full strength.
         """
         coupling = values.coupling
+        if coupling is not None and self.config.shuffle:
+            keys = sampling.drawn(sampling.keys, seed, coupling.device, self.heads, coupling.shape[-1])
+            coupling = exchanged(coupling, sampling.exchange(keys, real))
         if coupling is None or self.coupling_logit is None:
             return coupling
         n = coupling.shape[-1]

@@ -23,7 +23,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from neurogame import kernels
-from neurogame._types import Bool, Float, Tensor
+from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.game import Nonlinearity, of_norm, safe_divide, safe_sqrt
 from neurogame.marginals import Toggles
 
@@ -96,6 +96,26 @@ class LinearCoupling:
         gram = self.scale[..., None, None] * (self.V @ self.V.mT)
         rank = self.delta.mT @ (self.weight.unsqueeze(-1) * self.delta)
         return off_diagonal(gram - rank)
+
+
+def exchanged(
+    coupling: Tensor | LinearCoupling, order: Int[Tensor, "... tokens"]
+) -> Float[Tensor, "... tokens tokens"] | LinearCoupling:
+    """J_{π(i) π(j)}: the couplings of other tokens, with the spectrum of J. `order` is π, [..., tokens]."""
+    batch = coupling.shape[:-2]
+    n = coupling.shape[-1]
+    order = order.expand(*batch, n)
+    if isinstance(coupling, Tensor):
+        rows = coupling.gather(-2, order.unsqueeze(-1).expand(*batch, n, n))
+        return rows.gather(-1, order.unsqueeze(-2).expand(*batch, n, n))
+    V, scale, delta, weight, diag = coupling.factors
+    return LinearCoupling(
+        V.gather(-2, order.unsqueeze(-1).expand(V.shape)),
+        scale,
+        delta.gather(-1, order.unsqueeze(-2).expand(delta.shape)),
+        weight,
+        diag.gather(-1, order),
+    )
 
 
 def linear_product(factors: tuple[Tensor, ...], X: Float[Tensor, "... tokens m"]) -> Float[Tensor, "... tokens m"]:

@@ -26,7 +26,7 @@ from neurogame import kernels, sampling
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.couplings import LinearCoupling, linear_product, linear_squared
 from neurogame.game import safe_divide, safe_sqrt
-from neurogame.validation import as_mask, check_choice, check_count, check_positive, reads_values
+from neurogame.validation import as_mask, check_choice, check_count, check_positive, reads_values, transformed
 
 Method = Literal["mean_field", "tap"]
 Gradient = Literal["implicit", "unrolled"]
@@ -150,14 +150,23 @@ def power_norms(
     coupling: Tensor | LinearCoupling, X: Float[Tensor, "... tokens probes"], steps: int
 ) -> Float[Tensor, "steps ..."]:
     """N_1 … N_steps of the power iteration X ← J X/‖X‖, N = ‖J X‖/‖X‖ in the Frobenius norm; the last tends to ρ(J)."""
-    parts = factors(coupling)
-    if not kernels.needs_gradient(*parts, X) and kernels.available(*parts, X):
-        return _compiled_power(coupling, X, steps)
-    norms = []
+    return _power(coupling, X, steps, keep=False)[0]
+
+
+@torch.no_grad()
+def _power(
+    coupling: Tensor | LinearCoupling, X: Float[Tensor, "... tokens probes"], steps: int, *, keep: bool
+) -> tuple[Float[Tensor, "steps ..."], Float[Tensor, "steps ... tokens probes"] | None]:
+    """The norms, and with `keep` the normalised X that each product was made of."""
+    if kernels.available(*factors(coupling), X):
+        return _compiled_power(coupling, X, steps, keep=keep)
+    norms, iterates = [], []
     for _ in range(steps):
-        X = coupling @ safe_divide(X, safe_sqrt(X.square().sum((-2, -1), keepdim=True)))
+        X = safe_divide(X, safe_sqrt(X.square().sum((-2, -1), keepdim=True)))
+        iterates += [X] if keep else []
+        X = coupling @ X
         norms.append(safe_sqrt(X.square().sum((-2, -1))))
-    return torch.stack(norms)
+    return torch.stack(norms), torch.stack(iterates) if keep else None
 
 
 def schatten_radius(
@@ -167,12 +176,28 @@ def schatten_radius(
 
     E‖J^m z‖² = Σ λ^2m for a probe z of independent signs (Hutchinson), so this errs upwards where
     many eigenvalues are near the largest, and downwards only if every probe misses its eigenvector.
+
+    Its gradient needs no second pass: with Y_k = J^k Z and J symmetric,
+    d log‖Y_m‖ = Σ_{k=1…m} ⟨Y_{2m−k}, dJ Y_{k−1}⟩ / ‖Y_m‖²,
+    so the iteration goes on to Y_{2m−1} and one product of J with all Y_{k−1} side by side carries it.
     """
-    N = power_norms(coupling, probes, steps)  # ∏ N = ‖J^m Z‖/‖Z‖
+    parts = factors(coupling)
+    differentiable = kernels.needs_gradient(*parts) or transformed()
+    fixed = [part.detach() for part in parts]
+    held = LinearCoupling(*fixed) if isinstance(coupling, LinearCoupling) else fixed[0]
+    N, X = _power(held, probes, 2 * steps if differentiable else steps, keep=differentiable)
     zero = (N <= 0).any(0)
-    log_sum = torch.where(zero, 1.0, N).log().sum(0)
+    logs = torch.where(zero, 1.0, N).log()
+    log_norm = logs[:steps].sum(0)  # log of ‖J^m Z‖/‖Z‖
+    if X is not None:
+        size = torch.cat([torch.zeros_like(logs[:1]), logs.cumsum(0)])  # log ‖Y_k‖/‖Z‖
+        share = (size[steps : 2 * steps].flip(0) + size[:steps] - 2.0 * size[steps]).exp()
+        left = X[steps:].flip(0) * torch.where(zero, 0.0, share)[..., None, None]  # Y_{2m−k}, scaled
+        right = X[:steps].movedim(0, -1).flatten(-2)  # (..., tokens, probes·m)
+        carried = ((coupling @ right) * left.movedim(0, -1).flatten(-2)).sum((-2, -1))
+        log_norm = log_norm + (carried - carried.detach())
     n = torch.as_tensor(tokens, dtype=N.dtype, device=N.device)
-    return torch.where(zero, 0.0, ((log_sum + 0.5 * n.log()) / steps).exp())
+    return torch.where(zero, 0.0, ((log_norm + 0.5 * n.log()) / steps).exp())
 
 
 def spectral_radius(coupling: Coupling, like: Float[Tensor, "... tokens"]) -> Float[Tensor, "..."]:
@@ -240,6 +265,17 @@ def solve(
     return SpinState(spins, residual, iterations, residual < tol, problem)
 
 
+def unsolved(
+    field: Float[Tensor, "... tokens"], gamma: float | Tensor, *, mask: Tensor | None = None, tol: float = 1e-4
+) -> SpinState:
+    """s_i = J_i cut to [−1, 1]: what is left with the mean field off; the residual says how far it is from a solution."""
+    problem = _problem(field, None, gamma, "mean_field", mask, validate=False)
+    spins = problem.field.clamp(-1.0, 1.0)
+    spins = spins if problem.mask is None else spins * problem.mask
+    residual = (problem.update(spins) - spins).detach().abs().amax(-1)
+    return SpinState(spins, residual, torch.zeros_like(residual, dtype=torch.int64), residual < tol, problem)
+
+
 def _iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
     """Spins, their undamped residual, and the number of updates each sequence took."""
     tensors = (problem.field, problem.gamma, *factors(problem.coupling))
@@ -293,16 +329,19 @@ def _compiled_iterate(problem: Problem, damping: float, max_iter: int, tol: floa
     return spins, residual, iterations.long()
 
 
-def _compiled_power(coupling: Tensor | LinearCoupling, X: Tensor, steps: int) -> Float[Tensor, "steps ..."]:
-    """`power_norms` in compiled loops."""
+def _compiled_power(
+    coupling: Tensor | LinearCoupling, X: Tensor, steps: int, *, keep: bool
+) -> tuple[Float[Tensor, "steps ..."], Float[Tensor, "steps ... tokens probes"] | None]:
+    """`_power` in compiled loops."""
     n, probes = X.shape[-2:]
     batch = torch.broadcast_shapes(X.shape[:-2], coupling.shape[:-2])
     start = X.expand(*batch, n, probes).mT.contiguous()
     sizes, J = _flat(coupling, batch)
     norms = start.new_empty(*batch, steps)
-    counts = (batch.numel(), n, *sizes, probes, steps, torch.get_num_threads())
-    kernels.call("neurogame_power", *counts, *J, start, norms)
-    return norms.movedim(-1, 0)
+    iterates = start.new_empty(*batch, steps, probes, n) if keep else norms
+    counts = (batch.numel(), n, *sizes, probes, steps, int(keep), torch.get_num_threads())
+    kernels.call("neurogame_power", *counts, *J, start, norms, iterates)
+    return norms.movedim(-1, 0), iterates.mT.movedim(-3, 0) if keep else None
 
 
 class _ImplicitGradient(torch.autograd.Function):

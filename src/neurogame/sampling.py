@@ -24,7 +24,7 @@ T = TypeVar("T")
 Randomness = torch.Generator | Tensor | int | None
 
 FIXED_SEED = 20260325  # evaluation without a generator: the same draws for everybody, always
-_STREAMS = {"strata": 1, "shapley": 2, "banzhaf": 3, "permutations": 4, "probes": 5}
+_STREAMS = {"strata": 1, "shapley": 2, "banzhaf": 3, "permutations": 4, "probes": 5, "exchange": 6}
 _LOW = 0xFFFFFFFF
 _ODD = 0x45D9F3B  # an odd 27-bit multiplier: products of 32-bit words stay below 2**63, so nothing overflows
 _STEP = 0x1E3779B1  # spreads consecutive counters over the word before they are mixed in
@@ -119,3 +119,21 @@ def permutations(seed: Int[Tensor, ""], heads: int, samples: int, tokens: int) -
 def probes(seed: Int[Tensor, ""], heads: int, tokens: int, count: int) -> Float[Tensor, "heads tokens probes"]:
     """Start vectors of ±1 for power iterations, stable under padding like every draw."""
     return torch.where(uniforms(seed, "probes", heads, tokens, count) < 0.5, -1.0, 1.0)
+
+
+def keys(seed: Int[Tensor, ""], heads: int, tokens: int) -> Int[Tensor, "heads tokens"]:
+    """One random number per token and head, to order them by."""
+    return words(seed, "exchange", heads, tokens)
+
+
+def exchange(
+    keys: Int[Tensor, "heads tokens"], real: Bool[Tensor, "... tokens"] | None
+) -> Int[Tensor, "... heads tokens"]:
+    """A permutation of the real tokens that padding does not change: r-th real token ↦ the one with the r-th key."""
+    if real is None:
+        return keys.argsort(dim=-1, stable=True)
+    keys = keys.expand(torch.broadcast_shapes(keys.shape, real.shape))
+    real = real.expand(keys.shape)
+    order = keys.masked_fill(~real, _LOW + 1).argsort(dim=-1, stable=True)
+    place = (~real).to(torch.uint8).argsort(dim=-1, stable=True)
+    return torch.empty_like(order).scatter(-1, place, order)

@@ -28,7 +28,7 @@ typedef struct {
     Coupling coupling;
     long probes, steps;
     const float *start; /* (probes, n) per row */
-    float *norms;       /* (steps) per row, out */
+    float *norms, *iterates;       /* (steps) per row, out */
 } Power;
 
 /* y = J x for one row; `scratch` has room for dim + samples numbers. */
@@ -141,6 +141,7 @@ static void power_row(const void *job, long row, float *scratch)
     for (long t = 0; t < p->steps; t++) {
         const float inverse = square <= 0.0f ? 0.0f : 1.0f / sqrtf(square);
         for (long i = 0; i < all; i++) x[i] *= inverse;
+        if (p->iterates) memcpy(p->iterates + (row * p->steps + t) * all, x, sizeof(float) * all);
         if (p->probes == 4) product4(&p->coupling, row, x, y, work);
         else
             for (long j = 0; j < p->probes; j++) product(&p->coupling, row, x + j * n, y + j * n, work);
@@ -172,12 +173,12 @@ int neurogame_solve(long rows, long n, long dim, long samples, long max_iter, lo
     return neurogame_share(solve_row, &job, rows, threads, n + dim + (samples > 0 ? samples : 0));
 }
 
-int neurogame_power(long rows, long n, long dim, long samples, long probes, long steps, long threads,
+int neurogame_power(long rows, long n, long dim, long samples, long probes, long steps, long keep, long threads,
                     const float *V, const float *scale, const float *delta, const float *weight, const float *diag,
-                    const float *start, float *norms)
+                    const float *start, float *norms, float *iterates)
 {
     const float *factors[] = {V, scale, delta, weight, diag};
     Power job = {.coupling = coupling_of(n, dim, samples, factors), .probes = probes, .steps = steps,
-                 .start = start, .norms = norms};
+                 .start = start, .norms = norms, .iterates = keep ? iterates : NULL};
     return neurogame_share(power_row, &job, rows, threads, (2 * probes + 4) * n + 4 * dim + (samples > 0 ? 8 * samples : 0));
 }
