@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 
 from neurogame.benchmark import values as benchmark
-from neurogame.benchmark.extras import need
+from neurogame.extras import need
 
 BUDGETS = (4, 8)
 
@@ -115,5 +115,5 @@ def test_the_callers_generator_is_left_alone():
 
 
 def test_a_missing_package_is_named():
-    with pytest.raises(ImportError, match=r"this needs nosuchthing: pip install neurogame\[bench\]"):
-        need("nosuchthing.attr")
+    with pytest.raises(ImportError, match=r"this needs nosuchthing: pip install 'neurogame\[bench\]'"):
+        need("nosuchthing.attr", "bench")

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from neurogame.attention import NeuroGameAttention
-from neurogame.benchmark.extras import need
 from neurogame.benchmark.timing import Progress, Run, interleaved, machine, peak_memory
+from neurogame.extras import need
 
 DIM, HEADS = 768, 12
 # batch, tokens, couplings, with backward, target (ratio to MHA), as they were set before the work began
@@ -256,7 +256,7 @@ def _cell(value: Any) -> str:
 
 def figure(found: dict[str, Any], path: Path) -> None:
     """Growth with the sequence length, and the ratios of the cases, side by side."""
-    fig = need("matplotlib.figure").Figure(figsize=(11, 4.2), layout="constrained")
+    fig = need("matplotlib.figure", "bench").Figure(figsize=(11, 4.2), layout="constrained")
     left, right = fig.subplots(1, 2)
     n = [row["tokens"] for row in found["long"]]
     left.loglog(n, [row["alone ms"] for row in found["long"]], "o-", label="NeuroGame attention, linear")

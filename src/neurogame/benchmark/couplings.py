@@ -14,9 +14,9 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from neurogame.benchmark.extras import need
 from neurogame.benchmark.timing import Progress, machine
 from neurogame.couplings import LinearCoupling
+from neurogame.extras import need
 from neurogame.values import estimate
 
 LENGTHS = (8, 16, 32, 64, 128, 256, 512)
@@ -72,7 +72,7 @@ def table(found: dict[str, Any]) -> Table:
 
 def figure(found: dict[str, Any], path: Path) -> None:
     """Both errors over n."""
-    fig = need("matplotlib.figure").Figure(figsize=(6.4, 4.2), layout="constrained")
+    fig = need("matplotlib.figure", "bench").Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = fig.subplots()
     for anchored, marker in ((False, "o"), (True, "s")):
         rows = [row for row in found["rows"] if row["anchor"] == anchored]

@@ -18,8 +18,8 @@ Run = Callable[[], object]
 Progress = Callable[[str], None]
 
 
-def interleaved(contestants: dict[str, Run], repetitions: int) -> dict[str, float]:
-    """Median seconds of each contestant; every repetition runs all of them in turn, after one warm-up round."""
+def seconds_each(contestants: dict[str, Run], repetitions: int) -> dict[str, list[float]]:
+    """Seconds of each contestant; every repetition runs all of them in turn, after one warm-up round."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for repetition in range(repetitions + 1):
         for name, run in contestants.items():
@@ -27,7 +27,12 @@ def interleaved(contestants: dict[str, Run], repetitions: int) -> dict[str, floa
             run()
             if repetition:
                 seconds[name].append(time.perf_counter() - began)
-    return {name: median(found) for name, found in seconds.items()}
+    return seconds
+
+
+def interleaved(contestants: dict[str, Run], repetitions: int) -> dict[str, float]:
+    """Median seconds of each contestant, see `seconds_each`."""
+    return {name: median(found) for name, found in seconds_each(contestants, repetitions).items()}
 
 
 _MEMORY = """

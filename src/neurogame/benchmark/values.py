@@ -45,8 +45,8 @@ import torch
 
 from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
-from neurogame.benchmark.extras import need
 from neurogame.benchmark.values_view import figure, table
+from neurogame.extras import need
 from neurogame.game import value
 from neurogame.values import estimate, estimate_game
 
@@ -132,7 +132,7 @@ def _ours_any_game(V: Tensor, budget: int, seed: int) -> Solved | None:
 
 def _shapiq(approximator: str, approximate: dict[str, Any], **settings: Any) -> Callable[[Tensor, int, int], Solved]:
     """One of shapiq's approximators; `approximate` is what its method of that name gets besides budget and game."""
-    kind = getattr(need("shapiq.approximator"), approximator)
+    kind = getattr(need("shapiq.approximator", "bench"), approximator)
 
     def solve(V: Tensor, budget: int, seed: int) -> Solved:
         n = V.shape[-2]
@@ -163,7 +163,7 @@ def _captum(V: Tensor, budget: int, seed: int) -> Solved | None:
             return value(V[0], masks.bool())
         return value(V, masks.bool().view(-1, games, n).transpose(0, 1)).mT.reshape(-1)
 
-    ready = need("captum.attr").ShapleyValueSampling(forward)
+    ready = need("captum.attr", "bench").ShapleyValueSampling(forward)
     everyone = torch.ones(games, n, dtype=V.dtype)
     with torch.random.fork_rng(devices=[]):  # it draws from the global generator, which is the caller's
         torch.manual_seed(seed)

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from neurogame.benchmark.extras import need
+from neurogame.extras import need
 
 
 def table(found: dict[str, Any]) -> RenderableType:
@@ -103,7 +103,7 @@ _STYLES = {  # colour by package, line by how it is called, marker by estimator
 
 def figure(found: dict[str, Any], path: str | Path, *, n: int | None = None) -> None:
     """Error against evaluations and against milliseconds per game, log-log, for one n (None: the largest)."""
-    matplotlib, ticker = need("matplotlib.figure"), need("matplotlib.ticker")
+    matplotlib, ticker = need("matplotlib.figure", "bench"), need("matplotlib.ticker", "bench")
     n = max(found["settings"]["players"]) if n is None else n
     settings = found["settings"]
     canvas = matplotlib.Figure(figsize=(11, 6.2), layout="constrained")

@@ -1,0 +1,176 @@
+"""From pairs to batches of token ids: encoding once, padding per batch, batches of similar length.
+
+For training, transformers' own `LengthGroupedSampler` takes an `EncodedDataset` as it is; here is
+only what it does not offer: a fixed order of batches for evaluation.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import DataCollatorWithPadding, PreTrainedTokenizerBase
+
+from neurogame import labels
+from neurogame.data.pairs import DataError, Pair
+
+CHUNK = 4096  # pairs per call of the tokenizer: enough for its threads, little for memory
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "labels")
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no truth value
+class EncodedDataset(Dataset[dict[str, Any]]):
+    """Pairs as token ids; a row is a dict of lists with `input_ids`, `attention_mask`, …, `labels`, `length`.
+
+    Attributes:
+        columns: each column of all rows end to end; row i is [offsets[i] : offsets[i + 1]].
+        offsets: where rows begin, one more than there are rows.
+        labels: the number of each row's label, or None.
+        without_labels: why there are no labels; None where there are.
+        truncated: how many rows were longer than max_length.
+        max_length: the longest a row may be.
+    """
+
+    columns: Mapping[str, NDArray[np.int32]]
+    offsets: NDArray[np.int64]
+    labels: NDArray[np.int64] | None
+    without_labels: str | None
+    truncated: int
+    max_length: int
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = index + len(self) if index < 0 else index
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {index} of {len(self)}")
+        span = slice(self.offsets[row], self.offsets[row + 1])
+        found: dict[str, Any] = {name: column[span].tolist() for name, column in self.columns.items()}
+        if self.labels is not None:
+            found["labels"] = int(self.labels[row])
+        found["length"] = len(found["input_ids"])
+        return found
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens per row."""
+        found: list[int] = np.diff(self.offsets).tolist()
+        return found
+
+
+def encode(
+    dataset: Iterable[Pair],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    max_length: int = 128,
+    label2id: Mapping[str, int] | None = None,
+) -> EncodedDataset:
+    """Pairs as token ids, the longer sentence truncated first.
+
+    Args:
+        dataset: the pairs.
+        tokenizer: of the model; with the special tokens of a pair.
+        max_length: tokens per row, special ones included.
+        label2id: name → number, the model's own; by default that of `neurogame.labels`. A data set in
+            which some pairs have no label, or only "non-entailment" where the model has no such class,
+            is encoded without labels, and `without_labels` says so.
+    """
+    _check_length(max_length, tokenizer)
+    rows: dict[str, list[NDArray[np.int32]]] = {}
+    lengths: list[int] = []
+    names: list[str | None] = []
+    truncated = 0
+    stream = iter(dataset)
+    while chunk := list(islice(stream, CHUNK)):
+        texts = [pair.premise for pair in chunk], [pair.hypothesis for pair in chunk]
+        found = tokenizer(*texts, truncation="longest_first", max_length=max_length)
+        sizes = [len(ids) for ids in found["input_ids"]]
+        for name, column in found.items():
+            flat = [number for row in column for number in row]
+            rows.setdefault(name, []).append(np.array(flat, dtype=np.int32))
+        truncated += _truncated(chunk, sizes, tokenizer, max_length)
+        lengths += sizes
+        names += [pair.label for pair in chunk]
+    if not lengths:
+        raise DataError("there is no pair to encode")
+    numbers, without = _numbers(names, labels.LABEL2ID if label2id is None else label2id)
+    return EncodedDataset(
+        columns={name: np.concatenate(parts) for name, parts in rows.items()},
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        labels=numbers,
+        without_labels=without,
+        truncated=truncated,
+        max_length=max_length,
+    )
+
+
+def _check_length(max_length: int, tokenizer: PreTrainedTokenizerBase) -> None:
+    special = tokenizer.num_special_tokens_to_add(pair=True)
+    least, most = special + 2, tokenizer.model_max_length  # a token of each sentence; what the model has positions for
+    if not least <= max_length <= most:
+        raise DataError(f"max_length {max_length} is not possible with this tokenizer; allowed: {least} to {most}")
+
+
+def _truncated(chunk: Sequence[Pair], sizes: Sequence[int], tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
+    """How many rows did not fit: those that fill max_length are encoded once more, in full."""
+    full = [pair for pair, size in zip(chunk, sizes, strict=True) if size >= max_length]
+    if not full:
+        return 0
+    texts = [pair.premise for pair in full], [pair.hypothesis for pair in full]
+    whole = tokenizer(*texts, verbose=False)["input_ids"]  # verbose would warn that they are long
+    return sum(len(ids) > max_length for ids in whole)
+
+
+def _numbers(names: Sequence[str | None], label2id: Mapping[str, int]) -> tuple[NDArray[np.int64] | None, str | None]:
+    """The numbers of the labels by name, or None and why."""
+    known = {_name(name): number for name, number in label2id.items()}
+    absent = sum(name is None for name in names)
+    if absent:
+        return None, f"{absent} of {len(names)} pairs have no label"
+    if labels.NON_ENTAILMENT in names and labels.NON_ENTAILMENT not in known:
+        return None, f"the pairs are labelled entailment or {labels.NON_ENTAILMENT}, the model {', '.join(known)}"
+    unknown = sorted({str(name) for name in names} - set(known))
+    if unknown:
+        raise DataError(f"label {unknown[0]!r} is not among the model's; allowed: {', '.join(known)}")
+    return np.array([known[str(name)] for name in names], dtype=np.int64), None
+
+
+def _name(name: str) -> str:
+    """A model's own spelling ("CONTRADICTION") by the name used here; other names stay."""
+    try:
+        return labels.canonical(name) or name
+    except ValueError:
+        return name
+
+
+@dataclass(frozen=True)
+class Collate:
+    """Rows → a batch of tensors padded to its longest row; columns that are no input of a model are dropped."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        """The batch of some rows."""
+        inputs = [{name: row[name] for name in _INPUTS if name in row} for row in rows]
+        return dict(DataCollatorWithPadding(self.tokenizer)(inputs))
+
+
+def collate(tokenizer: PreTrainedTokenizerBase) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
+    """The `collate_fn` of a DataLoader, or the `data_collator` of a Trainer, for rows of an `EncodedDataset`."""
+    return Collate(tokenizer)
+
+
+def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Every index once, in batches of similar length, the longest first: little padding, and memory runs out at once.
+
+    Rows of the same length keep their order.
+    """
+    if batch_size < 1:
+        raise DataError(f"batch_size {batch_size} is not positive")
+    indices = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    return [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]

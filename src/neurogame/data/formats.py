@@ -1,0 +1,182 @@
+"""From the bytes of a file to numbered records: decompression, decoding, JSON lines, CSV and tab-separated text.
+
+A record is (line, columns) or (line, reason why there are none). What the columns mean is decided in
+`reading`. Everything streams: one record is in memory at a time.
+"""
+
+import csv
+import gzip
+import json
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from neurogame.data.pairs import DataError
+
+Kind = Literal["csv", "tsv", "json"]
+Record = tuple[int, dict[str, Any] | str]
+
+KINDS: dict[str, Kind] = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "json", ".json": "json"}
+STDIN = "-"
+DAMAGE = (EOFError, zlib.error, OSError)  # what a truncated or damaged file raises while it is read
+
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_ANY_LENGTH = 2**31 - 1  # csv's own limit of 131 072 characters is there to guard against unbalanced quotes
+
+
+def kind_of(path: str) -> Kind | None:
+    """The format that the name of a file stands for, gzipped or not; None: none that is known."""
+    return KINDS.get(Path(path.lower().removesuffix(".gz")).suffix)
+
+
+class Lines:
+    """The lines of a byte stream as text, with their number.
+
+    A line that is not UTF-8 does not end the stream: it comes with its bytes escaped, and sets
+    `undecodable`, which whoever assembles a record from lines reads and clears.
+    """
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, file: str) -> None:
+        self.stream, self.file = stream, file
+        self.number = 0
+        self.undecodable = False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        raw = self.stream.readline()
+        if not raw:
+            raise StopIteration
+        self.number += 1
+        if self.number == 1:
+            if raw.startswith(_UTF16):
+                raise DataError(f"{self.file} is UTF-16 text; save it as UTF-8")
+            raw = raw.removeprefix(_BOM)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            self.undecodable = True
+            return raw.decode(errors="surrogateescape")
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Lines]:
+    """The lines of a file, or of the standard input for "-"; gzip is recognised by content, not by name."""
+    if path == STDIN:
+        yield Lines(sys.stdin.buffer, "<stdin>")
+        return
+    try:
+        raw = Path(path).open("rb")  # noqa: SIM115 — closed by the `with` below; only opening it may fail here
+    except OSError as error:
+        raise DataError(f"{path} cannot be opened: {error.strerror}") from error
+    with raw:
+        if raw.peek(2)[:2] == b"\x1f\x8b":
+            with gzip.open(raw) as stream:
+                yield Lines(stream, path)
+        else:
+            yield Lines(raw, path)
+
+
+def records(lines: Lines, kind: Kind | None, check: Callable[[tuple[str, ...]], None]) -> Iterator[Record]:
+    """The records of a stream; blank lines are none.
+
+    Args:
+        lines: the stream.
+        kind: its format; None to guess it from the first character ("{" begins JSON lines).
+        check: called with the columns of a header; raises if they cannot do.
+    """
+    first = next((text for text in lines if text.strip()), None)
+    if first is None:
+        return
+    if kind is None:
+        kind = "json" if first.lstrip()[0] in "{[" else "tsv" if _delimiter(first) == "\t" else "csv"
+    if kind == "json" and first.lstrip().startswith("["):
+        raise DataError(f"{lines.file} begins with a JSON array; write one JSON object per line instead")
+    text = chain([first], lines)
+    if kind == "json":
+        yield from _json(lines, text)
+    else:
+        rows = _quoted(lines, text, _delimiter(first)) if kind == "csv" else _unquoted(lines, text)
+        yield from _table(lines, rows, check)
+
+
+def _json(lines: Lines, text: Iterator[str]) -> Iterator[Record]:
+    for row in text:
+        undecodable, lines.undecodable = lines.undecodable, False
+        if undecodable:
+            yield lines.number, "not UTF-8"
+            continue
+        if not row.strip():
+            continue
+        try:
+            found = json.loads(row)
+        except (ValueError, RecursionError) as error:
+            yield lines.number, f"not valid JSON: {getattr(error, 'msg', error)}"
+            continue
+        yield lines.number, found if isinstance(found, dict) else f"JSON {type(found).__name__}, not an object"
+
+
+def _table(lines: Lines, rows: Iterator[tuple[int, list[str] | str]], check: Callable[..., None]) -> Iterator[Record]:
+    """Rows under a header, each as wide as the header."""
+    _, header = next(rows)
+    if isinstance(header, str) or lines.undecodable:
+        raise DataError(f"{lines.file}: the header is {'not UTF-8' if lines.undecodable else header}")
+    names = tuple(name.strip() for name in header)
+    check(names)
+    for line, fields in rows:
+        undecodable, lines.undecodable = lines.undecodable, False
+        if undecodable:
+            yield line, "not UTF-8"
+        elif isinstance(fields, str):
+            yield line, fields
+        elif len(fields) != len(names):
+            span = f" (through line {lines.number}: an unbalanced double quote?)" if lines.number > line else ""
+            yield line, f"{len(fields)} fields where the header has {len(names)}{span}"
+        else:
+            yield line, dict(zip(names, fields, strict=True))
+
+
+def _unquoted(lines: Lines, text: Iterator[str]) -> Iterator[tuple[int, list[str] | str]]:
+    """Tab-separated, as GLUE, SNLI and HANS write it: a double quote is a character like any other."""
+    for row in text:
+        if row.strip("\r\n"):
+            yield lines.number, row.removesuffix("\n").removesuffix("\r").split("\t")
+
+
+def _quoted(lines: Lines, text: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
+    """CSV: a quoted field may hold delimiters, doubled quotes and line ends. The line of a row is its first."""
+    reader = csv.reader(text, delimiter=delimiter, strict=True)
+    start = lines.number
+    while True:
+        try:
+            fields = _next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            open_quote = "end of data" in str(error)
+            detail = f"a double quote that opens here is not closed by line {lines.number}" if open_quote else error
+            yield start, f"not valid CSV: {detail}"
+        else:
+            if any(field.strip() for field in fields[:1]) or len(fields) > 1:
+                yield start, fields
+        start = lines.number + 1
+
+
+def _next(reader: Iterator[list[str]]) -> list[str]:
+    """The next row whatever its length; csv's limit is global, so it is lifted only while a row is parsed."""
+    limit = csv.field_size_limit(_ANY_LENGTH)
+    try:
+        return next(reader)
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _delimiter(header: str) -> str:
+    """Comma, unless the header has more semicolons (spreadsheets in half of Europe) or tabs."""
+    return max(",;\t", key=header.count)

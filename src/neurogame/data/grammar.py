@@ -1,0 +1,347 @@
+"""A toy language for inference: sentences whose labels follow from what they mean, drawn without shortcuts.
+
+Four phenomena: negation, quantifiers, hypernyms and passives. Each has sentence forms over a handful
+of worlds; a form is a template and the worlds in which it is true. With P and H the worlds of premise
+and hypothesis,
+
+    entailment  P ⊆ H        contradiction  P ∩ H = ∅        neutral  otherwise.
+
+Conventions:
+- existential import: every noun phrase under a quantifier denotes something, so "every dog fell"
+  entails "some dog fell", and "no dog fell" entails "not every dog fell";
+- "the dog" is the same one dog in premise and hypothesis;
+- animals are no persons; opposites such as wet and dry are complementary: exactly one of the two holds;
+- an event that took place "today" took place; a black dog is a dog.
+
+No shortcuts: pairs of forms are weighted such that every form occurs equally often with each label, on
+either side, and the words are drawn independently of the label. So neither sentence alone says anything
+about the label; how many words the two share says as little as the forms allow. Pairs of passives with
+exchanged roles ("The dog chased the cat." / "The dog was chased by the cat.") are decided by word order
+alone. They are few, so that a model that ignores order can still get nearly everything else right.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from neurogame.data.pairs import DataError, Pair, PairDataset
+from neurogame.labels import LABELS
+
+KINDS = {
+    "animal": ("dog", "cat", "horse", "cow"),
+    "person": ("doctor", "nurse", "artist", "farmer"),
+}
+NOUNS = KINDS["animal"] + KINDS["person"]
+DID = {  # what either kind does: past → base
+    "moved": "move",
+    "stopped": "stop",
+    "arrived": "arrive",
+    "turned": "turn",
+    "fell": "fall",
+    "vanished": "vanish",
+    "waited": "wait",
+    "returned": "return",
+    "left": "leave",
+    "slipped": "slip",
+}
+DONE = {  # transitive, not symmetric: past → (base, participle)
+    "chased": ("chase", "chased"),
+    "saw": ("see", "seen"),
+    "heard": ("hear", "heard"),
+    "found": ("find", "found"),
+    "followed": ("follow", "followed"),
+    "watched": ("watch", "watched"),
+    "touched": ("touch", "touched"),
+    "bit": ("bite", "bitten"),
+    "helped": ("help", "helped"),
+    "pushed": ("push", "pushed"),
+}
+OPPOSITES = {"wet": "dry", "awake": "asleep", "inside": "outside"}
+OPPOSITES |= {value: key for key, value in OPPOSITES.items()}
+COLOURS = ("black", "white", "brown", "grey")
+LOOKS = ("", "young ", "old ", "tall ", "small ", "quiet ", "strange ")
+ADVERBS = ("today", "again", "early", "here")
+
+EXCHANGED = 0.15  # weight of a pair of forms that only the order of words decides, relative to the others
+
+
+@dataclass(frozen=True)
+class Form:
+    """A template, and in which worlds it is true."""
+
+    template: str
+    holds: Callable[[Any], bool]
+    roles: int = 0  # 0: as in most forms; 1: exchanged
+
+
+@dataclass(frozen=True)
+class Language:
+    """The forms of a phenomenon, the worlds they are true or false in, and the words that fill them."""
+
+    forms: tuple[Form, ...]
+    worlds: tuple[Any, ...]
+    words: Callable[["Draw"], dict[str, str]]
+    level: bool = True  # also balance how many words the sentences share
+
+
+class Draw:
+    """Choices from a seed, by `Random.random` alone: its sequence does not change between versions of Python."""
+
+    def __init__(self, seed: int) -> None:
+        self._uniform = Random(seed).random  # noqa: S311 — not cryptography
+
+    def one(self, options: Iterable[str], *others: str) -> str:
+        """One of the options that is none of `others`."""
+        allowed = [option for option in options if option not in others]
+        return allowed[int(self._uniform() * len(allowed))]
+
+    def place(self, cumulative: np.ndarray[Any, Any]) -> int:
+        """An index with the probability that its step of a cumulative sum has."""
+        return int(np.searchsorted(cumulative, self._uniform() * cumulative[-1], side="right"))
+
+
+def negation() -> Language:
+    """Worlds: (a of the subject, b of the subject). o and q are the opposites of a and b."""
+
+    def forms(said: str, index: int, *, truth: bool) -> tuple[Form, Form]:
+        return (
+            Form(f"the {{s}} {{is}} {said}", lambda world: world[index] == truth),
+            Form(f"the {{s}} {{is}} not {said}", lambda world: world[index] != truth),
+        )
+
+    def words(draw: Draw) -> dict[str, str]:
+        a = draw.one(OPPOSITES)
+        b = draw.one(OPPOSITES, a, OPPOSITES[a])
+        subject = draw.one(LOOKS) + draw.one(NOUNS)
+        return {"s": subject, "is": draw.one(("is", "was")), "a": a, "o": OPPOSITES[a], "b": b, "q": OPPOSITES[b]}
+
+    of_a = forms("{a}", 0, truth=True) + forms("{o}", 0, truth=False)
+    of_b = forms("{b}", 1, truth=True) + forms("{q}", 1, truth=False)
+    return Language(of_a + of_b, tuple(product((False, True), repeat=2)), words)
+
+
+_QUANTIFIERS: dict[str, Callable[[set[bool]], bool]] = {  # of the truth values of the verb over the noun's things
+    "every {n} {past}": lambda did: False not in did,
+    "some {n} {past}": lambda did: True in did,
+    "a {n} {past}": lambda did: True in did,
+    "no {n} {past}": lambda did: True not in did,
+    "not every {n} {past}": lambda did: False in did,
+    "some {n} did not {base}": lambda did: False in did,
+}
+
+
+def _quantified(nouns: Mapping[str, str], ends: Mapping[str, int]) -> tuple[Form, ...]:
+    """Each quantifier with each noun phrase and each end of the sentence.
+
+    Args:
+        nouns: noun phrase → the sorts of things it is true of.
+        ends: end of the sentence → the least degree to which a thing must have done it. Degrees: 0 did
+            not, 1 did, 2 did and the adverb is true of it.
+
+    A world is the set of (sort, degree) that occur in it.
+    """
+
+    def form(quantifier: str, noun: str, end: str) -> Form:
+        def holds(world: frozenset[tuple[str, int]]) -> bool:
+            return _QUANTIFIERS[quantifier]({degree >= ends[end] for sort, degree in world if sort in nouns[noun]})
+
+        return Form(quantifier.replace("{n}", noun) + end, holds)
+
+    return tuple(form(*parts) for parts in product(_QUANTIFIERS, nouns, ends))
+
+
+def _occurring(needed: str, optional: str) -> tuple[frozenset[tuple[str, int]], ...]:
+    """All worlds in which each needed sort of thing occurs (existential import), the optional ones perhaps."""
+    choices = []
+    for sort in needed + optional:
+        subsets = [frozenset((sort, i) for i in range(3) if bits >> i & 1) for bits in range(8)]
+        choices.append([s for s in subsets if s or sort in optional])
+    return tuple(frozenset().union(*parts) for parts in product(*choices))
+
+
+def _verb(draw: Draw) -> dict[str, str]:
+    past = draw.one(DID)
+    return {"past": past, "base": DID[past], "w": draw.one(ADVERBS)}
+
+
+def quantifiers() -> Language:
+    """Sorts: c, things of the noun's kind and of the colour; o, of the kind and of another colour."""
+
+    def words(draw: Draw) -> dict[str, str]:
+        return {"x": draw.one(KINDS["animal"]), "m": draw.one(COLOURS), **_verb(draw)}
+
+    return Language(_quantified({"{x}": "co", "{m} {x}": "c"}, {"": 1, " {w}": 2}), _occurring("c", "o"), words)
+
+
+def hypernyms() -> Language:
+    """Sorts: x, one kind under the hypernym k; r, the rest of k; j, another hypernym."""
+
+    def words(draw: Draw) -> dict[str, str]:
+        k = draw.one(KINDS)
+        return {"x": draw.one(KINDS[k]), "k": k, "j": draw.one(KINDS, k), **_verb(draw)}
+
+    return Language(_quantified({"{x}": "x", "{k}": "xr", "{j}": "j"}, {" {w}": 1}), _occurring("xj", "r"), words)
+
+
+def passives() -> Language:
+    """Worlds: (a did it to b, someone else did it to b, b did it to a, b is q). o is the opposite of q.
+
+    The states are there because "The cat was chased." and "The cat was dry." look alike, and because
+    what a sentence about an event leaves open is mostly not about the event. The number of shared
+    words is not balanced: that would make most neutral pairs exchanges of roles.
+    """
+
+    def event(who: str, whom: str, index: int, roles: int) -> tuple[Form, ...]:
+        voices = {
+            f"the {{{who}}} {{past}} the {{{whom}}}": True,
+            f"the {{{who}}} did not {{base}} the {{{whom}}}": False,
+            f"the {{{whom}}} was {{done}} by the {{{who}}}": True,
+            f"the {{{whom}}} was not {{done}} by the {{{who}}}": False,
+        }
+
+        def form(text: str, *, truth: bool) -> Form:
+            return Form(text, lambda world: world[index] == truth, roles)
+
+        return tuple(form(text, truth=truth) for text, truth in voices.items())
+
+    forms = (
+        *event("a", "b", 0, 0),
+        *event("b", "a", 2, 1),
+        Form("the {b} was {done}", lambda world: world[0] or world[1]),
+        Form("the {b} was not {done}", lambda world: not (world[0] or world[1])),
+        Form("the {b} was {q}", lambda world: world[3]),
+        Form("the {b} was not {q}", lambda world: not world[3]),
+        Form("the {b} was {o}", lambda world: not world[3]),
+        Form("the {b} was not {o}", lambda world: world[3]),
+    )
+
+    def words(draw: Draw) -> dict[str, str]:
+        a, past, q = draw.one(NOUNS), draw.one(DONE), draw.one(OPPOSITES)
+        base, done = DONE[past]
+        return {"a": a, "b": draw.one(NOUNS, a), "past": past, "base": base, "done": done, "q": q, "o": OPPOSITES[q]}
+
+    return Language(forms, tuple(product((False, True), repeat=4)), words, level=False)
+
+
+PHENOMENA: dict[str, Callable[[], Language]] = {
+    "negation": negation,
+    "quantifier": quantifiers,
+    "hypernym": hypernyms,
+    "passive": passives,
+}
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Pairs of forms with their labels, and weights under which neither side alone predicts the label."""
+
+    cells: tuple[tuple[str, str], ...]
+    labels: tuple[str, ...]
+    weights: tuple[float, ...]
+
+
+def balance(language: Language, rounds: int = 300) -> Balance:
+    """Weights of pairs of forms by iterative scaling.
+
+    In turn for premises, hypotheses and classes of word overlap, the masses of the labels are set to
+    their geometric mean. The overlap takes part in the first half of the rounds only: where it cannot
+    be balanced together with the sides, the sides go first and come out exact. A form that does not
+    occur with all three labels on a side is left out there.
+    """
+    truths = [frozenset(i for i, world in enumerate(language.worlds) if form.holds(world)) for form in language.forms]
+    cells = _complete(
+        {(p, h): relation(truths[p], truths[h]) for p, h in product(range(len(truths)), repeat=2) if p != h}
+    )
+    forms = [(language.forms[p], language.forms[h]) for p, h in cells]
+    number = np.array([LABELS.index(label) for label in cells.values()])
+    weights = np.array([EXCHANGED if p.roles != h.roles else 1.0 for p, h in forms])
+    overlaps = [_overlap(p.template, h.template) for p, h in forms]
+    groups = [np.unique(key, return_inverse=True, axis=0)[1].ravel() for key in (*zip(*cells, strict=True), overlaps)]
+    for step in range(rounds):
+        for group in groups if language.level and step < rounds // 2 else groups[:2]:
+            mass = np.bincount(3 * group + number, weights, minlength=3 * (group.max() + 1)).reshape(-1, 3)
+            log = np.log(np.where(mass > 0, mass, 1))
+            mean = log.sum(axis=1) / (mass > 0).sum(axis=1)
+            weights = weights * np.exp(mean[group] - log[group, number])
+        weights = weights / weights.sum()
+    templates = tuple((p.template, h.template) for p, h in forms)
+    return Balance(templates, tuple(cells.values()), tuple(weights.tolist()))
+
+
+def relation(P: frozenset[int], H: frozenset[int]) -> str:
+    """The label of a pair whose sentences are true in the worlds P and H."""
+    return "entailment" if P <= H else "neutral" if P & H else "contradiction"
+
+
+def _complete(cells: dict[tuple[int, int], str]) -> dict[tuple[int, int], str]:
+    """Without the forms that, on their side, do not occur with every label."""
+    while True:
+        seen = {(side, cell[side], label) for cell, label in cells.items() for side in (0, 1)}
+        lacking = {(side, form) for side, form, _ in seen if not all((side, form, label) in seen for label in LABELS)}
+        if not lacking:
+            return cells
+        cells = {cell: label for cell, label in cells.items() if not lacking & {(0, cell[0]), (1, cell[1])}}
+
+
+def _overlap(premise: str, hypothesis: str) -> tuple[int, int]:
+    """How many words of the hypothesis are new, and how many of the premise are gone."""
+    first, second = set(premise.split()), set(hypothesis.split())
+    return len(second - first), len(first - second)
+
+
+@cache
+def _tables() -> dict[str, tuple[Language, dict[str, tuple[list[tuple[str, str]], Any]]]]:
+    """Phenomenon → its language and, for each label, the pairs of forms with cumulative weights."""
+    tables = {}
+    for name, make in PHENOMENA.items():
+        language = make()
+        found = balance(language)
+        by_label = {}
+        for label in LABELS:
+            chosen = [i for i, other in enumerate(found.labels) if other == label]
+            by_label[label] = ([found.cells[i] for i in chosen], np.cumsum([found.weights[i] for i in chosen]))
+        tables[name] = (language, by_label)
+    return tables
+
+
+def sentence(template: str, words: Mapping[str, str]) -> str:
+    """A template with its words, "a" before a vowel as "an", a capital and a full stop."""
+    text = re.sub(r"\ba (?=[aeiou])", "an ", template.format(**words))
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def generate(count: int, seed: int) -> PairDataset:
+    """`count` different pairs in random order, as many of each phenomenon and label as can be.
+
+    `extras` has the phenomenon ("negation", "quantifier", "hypernym", "passive") and the two templates.
+    """
+    if count < 1:
+        raise DataError(f"count {count} is not positive; allowed: a number of pairs to generate")
+    draw = Draw(seed)
+    groups = list(product(LABELS, PHENOMENA))
+    found: dict[tuple[str, str], Pair] = {}
+    for index in range(count):
+        label, phenomenon = groups[index % len(groups)]
+        for _ in range(1000):
+            pair = _pair(phenomenon, label, draw)
+            if (pair.premise, pair.hypothesis) not in found:
+                break
+        else:
+            raise DataError(f"{count} pairs are more than the toy language has; allowed: up to some ten thousand")
+        found[pair.premise, pair.hypothesis] = pair
+    return PairDataset(tuple(found.values()), "toy", "generated").shuffled(seed)
+
+
+def _pair(phenomenon: str, label: str, draw: Draw) -> Pair:
+    language, by_label = _tables()[phenomenon]
+    cells, cumulative = by_label[label]
+    premise, hypothesis = cells[draw.place(cumulative)]
+    words = language.words(draw)
+    extras = {"phenomenon": phenomenon, "premise_form": premise, "hypothesis_form": hypothesis}
+    return Pair(sentence(premise, words), sentence(hypothesis, words), label, extras)

@@ -1,0 +1,75 @@
+"""Human highlights of e-SNLI: from sentences with words marked *so* to one truth value per word.
+
+A word is what whitespace delimits, punctuation attached, as everywhere in this package. The
+`*_Highlighted_*` columns of e-SNLI number words in a tokenisation of their own and are ignored, as
+the authors of the set advise.
+"""
+
+import re
+from dataclasses import dataclass
+
+from neurogame.data.pairs import Pair
+
+# An asterisk opens a mark if text follows it at once, and closes one if text precedes it at once; marks do not nest.
+_MARK = re.compile(r"\*(?=[^\s*])([^*]*[^\s*])\*")
+_COLUMNS = (("Sentence1_marked_", "Sentence2_marked_"), ("p_marked_", "h_marked_"))
+
+
+@dataclass(frozen=True)
+class Rationale:
+    """The words of a sentence and, for each, whether the annotator marked it or a part of it."""
+
+    words: tuple[str, ...]
+    marked: tuple[bool, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.words) != len(self.marked):
+            raise ValueError(f"{len(self.words)} words but {len(self.marked)} marks; allowed: one mark per word")
+
+
+def parse(marked: str, sentence: str | None = None) -> Rationale:
+    """The rationale in a marked sentence: "A *red* *shirt.*" marks "red" and "shirt.".
+
+    Args:
+        marked: the sentence with marks around words or groups of words; an asterisk that neither opens
+            nor closes a mark is dropped.
+        sentence: the sentence without marks. Its words are taken if it is the same text up to
+            whitespace and asterisks, so that a word such as "5*3" keeps its own.
+    """
+    inside = [False] * len(marked)
+    for match in _MARK.finditer(marked):
+        inside[match.start(1) : match.end(1)] = [True] * len(match.group(1))
+    letters = [(letter, flag) for letter, flag in zip(marked, inside, strict=True) if not _blank(letter)]
+    text = marked.replace("*", "")
+    if sentence is not None and [letter for letter in sentence if not _blank(letter)] == [a for a, _ in letters]:
+        text = sentence
+    words, flags, place = tuple(text.split()), [], 0
+    for word in words:
+        size = sum(not _blank(letter) for letter in word)
+        flags.append(any(flag for _, flag in letters[place : place + size]))
+        place += size
+    return Rationale(words, tuple(flags))
+
+
+def rationales(pair: Pair) -> list[tuple[Rationale, Rationale]]:
+    """(premise, hypothesis) rationales of a pair, one per annotator, from the marked columns among its extras.
+
+    Columns are e-SNLI's own (`Sentence1_marked_1`, `Sentence2_marked_1`) or plain (`p_marked_1`,
+    `h_marked_1`), counted from 1; an annotator whose columns are missing or empty is left out.
+    """
+    found = []
+    for premise, hypothesis in _COLUMNS:
+        numbers = sorted(
+            int(number)
+            for column in pair.extras
+            if column.startswith(premise) and (number := column.removeprefix(premise)).isdecimal()
+        )
+        for annotator in numbers:
+            texts = pair.extras[f"{premise}{annotator}"], pair.extras.get(f"{hypothesis}{annotator}")
+            if all(isinstance(text, str) and text.strip() for text in texts):
+                found.append((parse(str(texts[0]), pair.premise), parse(str(texts[1]), pair.hypothesis)))
+    return found
+
+
+def _blank(letter: str) -> bool:
+    return letter == "*" or letter.isspace()

@@ -1,0 +1,282 @@
+"""Pairs from a file: which column is which, which label is which, and what becomes of a bad row.
+
+`iterate` streams a file of any size; `read` collects one into a `PairDataset`. How bytes become
+columns is in `formats`; which files make up a known data set is in `sets`.
+"""
+
+import difflib
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import lru_cache
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal
+
+from neurogame import labels
+from neurogame.data.formats import DAMAGE, KINDS, STDIN, kind_of, opened, records
+from neurogame.data.pairs import DataError, Malformed, NoGold, Pair, PairDataset
+
+OnError = Literal["raise", "skip"]
+LabelNames = Sequence[str] | Mapping[str, str]
+Row = Pair | Malformed | NoGold
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "premise": ("premise", "sentence1", "sentence_a", "text", "context"),
+    "hypothesis": ("hypothesis", "sentence2", "sentence_b", "text_pair"),
+    "label": ("label", "gold_label", "entailment_label", "entailment_judgment"),
+}
+
+
+@lru_cache(maxsize=64)
+def locate(found: tuple[str, ...], mapping: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Our column names → the file's, for those that are there.
+
+    A mapped column is looked up as given, the others by their usual names in order; case does not matter.
+    """
+    lowered = {name.lower(): name for name in reversed(found)}
+    places = {}
+    for ours, aliases in ALIASES.items():
+        given = dict(mapping).get(ours)
+        if given is not None and given in found:
+            places[ours] = given
+            continue
+        wanted = aliases if given is None else (given.lower(),)
+        place = next((lowered[alias] for alias in wanted if alias in lowered), None)
+        if place is not None:
+            places[ours] = place
+    return places
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a record becomes a pair: the column mapping, the names of the labels, whether there must be one."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    label_names: LabelNames | None = None
+    require_label: bool = True
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.columns if name not in ALIASES]
+        if unknown:
+            raise DataError(f"columns maps {unknown[0]!r}; allowed: {', '.join(ALIASES)}, each to a column of the file")
+        for theirs in self.columns.values():
+            if list(self.columns.values()).count(theirs) > 1:
+                raise DataError(f"columns maps two names to the same column {theirs!r}")
+
+    def places(self, found: Iterable[str]) -> dict[str, str]:
+        """Our names → the file's."""
+        return locate(tuple(found), tuple(self.columns.items()))
+
+    def missing(self, found: Iterable[str]) -> str | None:
+        """What is wrong with these columns, and how to map others; None: they will do."""
+        names = tuple(found)
+        places = self.places(names)
+        label_needed = self.require_label or "label" in self.columns
+        lacking = [ours for ours in ALIASES if ours not in places and (ours != "label" or label_needed)]
+        twice = [theirs for theirs in places.values() if names.count(theirs) > 1]
+        if lacking:
+            return (
+                f"no column for {' and '.join(lacking)}; found: {_listed(names)}; needed: "
+                + "; ".join(f"{self.columns.get(ours) or ' or '.join(ALIASES[ours])}" for ours in lacking)
+                + f"; name yours as in columns={{{lacking[0]!r}: {_shortened(names[0] if names else '…')!r}}}"
+            )
+        return f"column {twice[0]!r} occurs twice; found: {_listed(names)}" if twice else None
+
+    def row(self, record: Mapping[str, Any], file: str, line: int) -> Row:
+        """The pair of a record, or why there is none."""
+        places = self.places(record)
+        reason = self.missing(record) if len(places) < len(ALIASES) else None
+        if reason is None:
+            premise, hypothesis = record[places["premise"]], record[places["hypothesis"]]
+            reason = _fault("premise", premise) or _fault("hypothesis", hypothesis)
+        if reason is not None:
+            return Malformed(file, line, reason)
+        used = set(places.values())
+        place = places.get("label")
+        try:
+            label = None if place is None else labels.canonical(record[place], self.label_names)
+        except ValueError as error:
+            if self.require_label:
+                return Malformed(file, line, str(error))
+            label = None  # of no consequence here; what the file says stays among the extras
+            used.discard(str(place))
+        if label is None and self.require_label:
+            return NoGold(file, line)
+        extras = {name: value for name, value in record.items() if name not in used}
+        return Pair(premise, hypothesis, label, extras)
+
+
+def _fault(ours: str, text: object) -> str | None:
+    if not isinstance(text, str):
+        return f"{ours} is {'null' if text is None else f'{type(text).__name__}, not text'}"
+    if not text.strip():
+        return f"empty {ours}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return f"{ours} is not valid Unicode (half of a surrogate pair)"
+    return None
+
+
+def iterate(
+    path: str | PathLike[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    label_names: LabelNames | None = None,
+    require_label: bool = True,
+    on_error: OnError = "raise",
+) -> Generator[Row, None, None]:
+    """The rows of a file one by one, in constant memory.
+
+    Args:
+        path: a .csv, .tsv, .txt (tab separated), .jsonl or .json (lines) file, gzipped or not;
+            "-" is the standard input, JSON lines or CSV.
+        columns: "premise", "hypothesis", "label" → the file's column names, for those without a usual name.
+        label_names: what numbers or foreign names in the label column stand for; see `neurogame.labels.canonical`.
+        require_label: a row without gold label comes as `NoGold`; otherwise as a pair with label None,
+            and so does one whose label cannot be read.
+        on_error: "raise" a `DataError` at the first row that is not a pair, or "skip": it comes as `Malformed`.
+    """
+    rule = Rule(columns or {}, label_names, require_label)
+    if on_error not in ("raise", "skip"):
+        raise DataError(f"on_error {on_error!r} is unknown; allowed: raise, skip")
+    file = _existing(fspath(path))
+    return _stream(file, rule, fatal=on_error == "raise")
+
+
+def _stream(path: str, rule: Rule, *, fatal: bool) -> Generator[Row, None, None]:
+    rows, unusable = 0, None
+
+    def check(header: tuple[str, ...]) -> None:
+        fault = rule.missing(header)
+        if fault is not None:
+            raise DataError(f"{file}: {fault}")
+
+    with opened(path) as lines:
+        file = lines.file
+        try:
+            for line, record in records(lines, kind_of(path), check):
+                rows += 1
+                row = Malformed(file, line, record) if isinstance(record, str) else rule.row(record, file, line)
+                if fatal and isinstance(row, Malformed):
+                    raise DataError(str(row))
+                if not isinstance(record, str) and unusable != "":
+                    # "" once a row has had all the columns; else what the first one lacked
+                    fault = rule.missing(record) or ""
+                    unusable = fault if not fault or unusable is None else unusable
+                yield row
+        except DAMAGE as error:
+            rows += 1
+            row = Malformed(file, lines.number + 1, f"the file is truncated or damaged: {error}")
+            if fatal:
+                raise DataError(str(row)) from error
+            yield row
+    if rows == 0:
+        raise DataError(f"{file}: no rows" + (" below the header" if lines.number else ", the file is empty"))
+    if unusable:
+        raise DataError(f"{file}: in none of {rows} rows: {unusable}")
+
+
+def read(
+    path: str | PathLike[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    label_names: LabelNames | None = None,
+    require_label: bool = True,
+    on_error: OnError = "raise",
+    name: str | None = None,
+    limit: int | None = None,
+    keep: Callable[[Pair], bool] | None = None,
+) -> PairDataset:
+    """A file as a data set; arguments as of `iterate`.
+
+    Args:
+        path: the file, or "-".
+        columns: see `iterate`.
+        label_names: see `iterate`.
+        require_label: rows without gold label are dropped and counted; otherwise kept with label None.
+        on_error: "raise" at the first malformed row, or "skip" and record it.
+        name: of the data set; the file's without suffix by default.
+        limit: stop after so many pairs.
+        keep: only the pairs for which this holds.
+    """
+    file = fspath(path)
+    rows = iterate(file, columns=columns, label_names=label_names, require_label=require_label, on_error=on_error)
+    return collect(rows, name=name or _stem(file), source=file, limit=limit, keep=keep)
+
+
+def collect(
+    rows: Generator[Row, None, None],
+    *,
+    name: str,
+    source: str,
+    limit: int | None = None,
+    keep: Callable[[Pair], bool] | None = None,
+) -> PairDataset:
+    """Rows as a data set with at least one pair."""
+    check_limit(limit)
+    pairs: list[Pair] = []
+    malformed: list[Malformed] = []
+    without_gold = left_out = 0
+    with closing(rows) as stream:
+        for row in stream:
+            if isinstance(row, NoGold):
+                without_gold += 1
+            elif isinstance(row, Malformed):
+                malformed.append(row)
+            elif keep is None or keep(row):
+                pairs.append(row)
+                if len(pairs) == limit:
+                    break
+            else:
+                left_out += 1
+    if not pairs:
+        first = f" (the first: {malformed[0]})" if malformed else ""
+        raise DataError(
+            f"{source}: no pair is left: {without_gold} rows without gold label, {len(malformed)} malformed{first}, "
+            f"{left_out} of another part"
+        )
+    return PairDataset(tuple(pairs), name, source, without_gold, tuple(malformed))
+
+
+def check_limit(limit: int | None) -> None:
+    """A limit is a positive number of pairs, or None."""
+    if limit is not None and limit < 1:
+        raise DataError(f"limit {limit} is not positive; allowed: a number of pairs, or None for all")
+
+
+def _existing(path: str) -> str:
+    """The path, if a file with a known suffix is there; else an error that names the nearest thing that is."""
+    if path == STDIN:
+        return path
+    if Path(path).is_dir():
+        raise DataError(f"{path} is a folder; a file is needed")
+    if not Path(path).exists():
+        raise DataError(f"{path} does not exist{_nearest(Path(path))}")
+    if kind_of(path) is None and Path(path).is_file():  # a pipe has no suffix: its content is looked at
+        raise DataError(f"{path}: the suffix is unknown; allowed: {', '.join(KINDS)}, each also with .gz")
+    return path
+
+
+def _nearest(path: Path) -> str:
+    parent = path.parent
+    if not parent.is_dir():
+        return f", nor does the folder {parent}"
+    there = sorted(entry.name for entry in parent.iterdir() if entry.is_file())
+    same = [name for name in there if name.removesuffix(".gz") == path.name.removesuffix(".gz")]
+    close = same or difflib.get_close_matches(path.name, there, n=1, cutoff=0.5)
+    return f"; there is {parent / close[0]}" if close else f"; nothing in {parent} has a similar name"
+
+
+def _stem(path: str) -> str:
+    return "stdin" if path == STDIN else Path(path.removesuffix(".gz")).stem
+
+
+def _shortened(text: str, width: int = 40) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _listed(names: Sequence[str], most: int = 20) -> str:
+    shown = ", ".join(repr(_shortened(name)) for name in names[:most])
+    return (shown or "none") + (f" and {len(names) - most} more" if len(names) > most else "")

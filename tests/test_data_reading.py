@@ -1,0 +1,405 @@
+"""Files to pairs: every format gives back what was written, and every fault is named with file and line."""
+
+import csv
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from neurogame.data import DataError, Malformed, NoGold, Pair, iterate, read
+
+GOOD = {"premise": "A kite is up.", "hypothesis": "It flies.", "label": "entailment"}
+
+
+def jsonl(path, *rows):
+    path.write_text(
+        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), encoding="utf-8"
+    )
+    return path
+
+
+def fault(path, **options):
+    with pytest.raises(DataError) as caught:
+        read(path, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- write → read is the identity ---------------------------------------------------------------------------------
+
+texts = st.text(min_size=1, max_size=30).filter(str.strip)
+lines = texts.filter(lambda text: not set(text) & set("\t\n") and not text.endswith("\r"))
+labels = st.sampled_from(["entailment", "neutral", "contradiction", "non-entailment"])
+
+
+def rows_of(text):
+    return st.lists(st.tuples(text, text, labels, text), min_size=1, max_size=5)
+
+
+def as_bytes(kind, rows):
+    header = ("premise", "hypothesis", "label", "note")
+    if kind == "jsonl":
+        return "".join(
+            json.dumps(dict(zip(header, row, strict=True)), ensure_ascii=False) + "\n" for row in rows
+        ).encode()
+    if kind == "csv":
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows([header, *rows])
+        return text.getvalue().encode()
+    return "".join("\t".join(row) + "\n" for row in (header, *rows)).encode()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_write_then_read_is_the_identity(tmp_path, kind, compressed, data):
+    rows = data.draw(rows_of(lines if kind == "tsv" else texts))
+    content = as_bytes(kind, rows)
+    path = tmp_path / f"x.{kind}{'.gz' * compressed}"
+    path.write_bytes(gzip.compress(content) if compressed else content)
+    assert list(read(path)) == [Pair(p, h, label, {"note": note}) for p, h, label, note in rows]
+
+
+def test_bom_crlf_blank_lines_nul_and_long_fields(tmp_path):
+    long = "word " * 100_000
+    limit = csv.field_size_limit()
+    for kind, row in {"csv": f'"a\0b","{long}",n', "tsv": f"a\0b\t{long}\tn"}.items():
+        header = "premise,hypothesis,label" if kind == "csv" else "premise\thypothesis\tlabel"
+        path = tmp_path / f"x.{kind}"
+        path.write_bytes(b"\xef\xbb\xbf" + f"{header}\r\n\r\n{row}\r\n\r\n".encode())
+        assert list(read(path)) == [Pair("a\0b", long, "neutral")]
+    assert csv.field_size_limit() == limit
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b"\r\n\r\n")
+    assert len(read(path)) == 1
+
+
+def test_a_quote_is_a_character_in_tab_separated_files(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_text('gold_label\tsentence1\tsentence2\nneutral\t"Up, he said.\tHe "spoke\nentailment\tb\tc"\n')
+    assert [(pair.premise, pair.hypothesis) for pair in read(path)] == [('"Up, he said.', 'He "spoke'), ("b", 'c"')]
+
+
+def test_quoted_line_ends_belong_to_the_field_and_lines_are_counted(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('premise,hypothesis,label\n"one\ntwo",b,n\n"three\nfour",,n\n')
+    assert fault(path) == f"{path}:4: empty hypothesis"
+    assert read(path, on_error="skip")[0].premise == "one\ntwo"
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_delimiters_of_csv(tmp_path, delimiter):
+    path = tmp_path / "x.csv"
+    path.write_text(delimiter.join(["premise", "hypothesis", "label"]) + "\n" + delimiter.join(['"a, b; c"', "d", "e"]))
+    assert list(read(path)) == [Pair("a, b; c", "d", "entailment")]
+
+
+def test_gzip_is_recognised_by_content(tmp_path):
+    content = json.dumps(GOOD).encode()
+    (tmp_path / "plain.jsonl.gz").write_bytes(content)
+    (tmp_path / "packed.jsonl").write_bytes(gzip.compress(content))
+    assert read(tmp_path / "plain.jsonl.gz").pairs == read(tmp_path / "packed.jsonl").pairs
+
+
+# --- columns and labels -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("premise", "hypothesis", "label"),
+        ("sentence1", "sentence2", "gold_label"),
+        ("Sentence1", "Sentence2", "Label"),
+        ("sentence_A", "sentence_B", "entailment_judgment"),
+        ("text", "text_pair", "entailment_label"),
+        ("context", "hypothesis", "LABEL"),
+    ],
+)
+def test_usual_columns_are_found(tmp_path, names):
+    row = dict(zip(names, GOOD.values(), strict=True)) | {"genre": "fiction", "label1": "neutral"}
+    (pair,) = read(jsonl(tmp_path / "x.jsonl", row))
+    assert pair == Pair(*GOOD.values(), {"genre": "fiction", "label1": "neutral"})
+
+
+def test_columns_can_be_mapped(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("premise,claim,Verdict\na,b,neutral\n")
+    assert list(read(path, columns={"hypothesis": "claim", "label": "verdict"})) == [Pair("a", "b", "neutral")]
+    message = fault(path, columns={"hypothesis": "assertion"})
+    assert all(part in message for part in ("x.csv", "'claim'", "'Verdict'", "assertion", "columns={"))
+    assert "'target'" in fault(path, columns={"target": "claim"})
+    assert "same column" in fault(path, columns={"premise": "claim", "hypothesis": "claim"})
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+def test_a_column_missing_from_the_whole_file_is_always_fatal(tmp_path, name, on_error):
+    path = tmp_path / name
+    if name == "x.csv":
+        path.write_text("first,second\na,b\nc,d\n")
+    else:
+        jsonl(path, *[{"first": "a", "second": "b"}] * 3)
+    message = fault(path, on_error=on_error)
+    assert "no column for premise and hypothesis and label" in message
+    assert "'first', 'second'" in message
+    assert "columns={'premise': 'first'}" in message
+
+
+def test_a_column_that_occurs_twice_is_ambiguous(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("premise,hypothesis,premise,label\na,b,c,n\n")
+    assert "'premise' occurs twice" in fault(path)
+
+
+def test_label_names(tmp_path):
+    rows = [{**GOOD, "label": label} for label in (0, "1", 2, -1)]
+    path = jsonl(tmp_path / "x.jsonl", *rows)
+    found = read(path, label_names=["contradiction", "entailment", "neutral"])
+    assert [pair.label for pair in found] == ["contradiction", "entailment", "neutral"]
+    assert found.without_gold == 1
+    assert "a number needs the list of names" in fault(path)
+    path = jsonl(tmp_path / "y.jsonl", {**GOOD, "label": "yes"})
+    assert read(path, label_names={"yes": "entailment"})[0].label == "entailment"
+
+
+def test_without_gold_label(tmp_path):
+    rows = [GOOD, *({**GOOD, "label": none} for none in ("-", None, "", -1))]
+    path = jsonl(tmp_path / "x.jsonl", *rows)
+    found = read(path)
+    assert (len(found), found.without_gold, found.malformed) == (1, 4, ())
+    assert [row.line for row in iterate(path) if isinstance(row, NoGold)] == [2, 3, 4, 5]
+    kept = read(path, require_label=False)
+    assert [pair.label for pair in kept] == ["entailment", None, None, None, None]
+
+
+def test_labels_do_not_matter_where_none_is_required(tmp_path):
+    bare = {"premise": "a", "hypothesis": "b"}
+    path = jsonl(tmp_path / "x.jsonl", bare, {**bare, "label": "positive"}, {**bare, "label": 7})
+    found = read(path, require_label=False)
+    assert [pair.label for pair in found] == [None] * 3
+    assert [dict(pair.extras) for pair in found] == [{}, {"label": "positive"}, {"label": 7}]
+
+
+# --- malformed rows -----------------------------------------------------------------------------------------------
+
+BAD_JSON = {
+    "invalid": ('{"premise": "a"', "not valid JSON"),
+    "list": ("[1, 2]", "JSON list, not an object"),
+    "number": ("3", "JSON int, not an object"),
+    "missing": ({"premise": "a", "label": "n"}, "no column for hypothesis"),
+    "no label": ({"premise": "a", "hypothesis": "b"}, "no column for label"),
+    "null": ({**GOOD, "premise": None}, "premise is null"),
+    "not text": ({**GOOD, "hypothesis": 5}, "hypothesis is int, not text"),
+    "empty": ({**GOOD, "premise": ""}, "empty premise"),
+    "blank": ({**GOOD, "hypothesis": " \t"}, "empty hypothesis"),
+    "surrogate": ({**GOOD, "premise": "a\ud800"}, "not valid Unicode"),
+    "label": ({**GOOD, "label": "perhaps"}, "'perhaps' is unknown"),
+    "listed label": ({**GOOD, "label": ["n"]}, "is unknown"),
+    "odd digit": ({**GOOD, "label": "²"}, ""),
+    "deep": ("[" * 100_000, "not valid JSON"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_JSON)
+def test_a_malformed_json_row(tmp_path, case):
+    row, reason = BAD_JSON[case]
+    path = jsonl(tmp_path / "pairs.jsonl", GOOD, row, GOOD)
+    message = fault(path)
+    assert message.startswith(f"{path}:2: ")
+    assert reason in message
+    found = read(path, on_error="skip")
+    assert len(found) == 2
+    assert [(bad.file, bad.line) for bad in found.malformed] == [(str(path), 2)]
+    assert "1 malformed row skipped" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("a,b", "2 fields where the header has 3"),
+        ("a,b,n,extra", "4 fields"),
+        ('"a"x,b,n', "not valid CSV"),
+        (",b,n", "empty premise"),
+        ("a,b,maybe", "unknown"),
+    ],
+)
+def test_a_malformed_csv_row(tmp_path, row, reason):
+    path = tmp_path / "x.csv"
+    path.write_text(f"premise,hypothesis,label\na,b,n\n{row}\nc,d,e\n")
+    message = fault(path)
+    assert message.startswith(f"{path}:3: ")
+    assert reason in message
+    assert len(read(path, on_error="skip")) == 2
+
+
+def test_an_unbalanced_quote_is_named_where_it_opens(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('premise,hypothesis,label\na,b,n\n"c,d,e\ne,f,n\ng,h,n\n')
+    found = read(path, on_error="skip")
+    assert len(found) == 1
+    assert [bad.line for bad in found.malformed] == [3]
+    assert "not closed by line 5" in found.malformed[0].reason
+    path.write_text('premise,hypothesis,label\n"c,d,e\ne",f\ng,h,n\n')
+    assert "unbalanced double quote" in read(path, on_error="skip").malformed[0].reason
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl"])
+def test_undecodable_lines(tmp_path, name):
+    path = tmp_path / name
+    good = "a,b,n".replace(",", "\t" if name == "x.tsv" else ",").encode()
+    rows = [b"premise,hypothesis,label".replace(b",", b"\t" if name == "x.tsv" else b","), good, b"\xff" + good, good]
+    if name == "x.jsonl":
+        rows = [
+            json.dumps(GOOD).encode(),
+            json.dumps(GOOD).encode().replace(b"kite", b"\xff"),
+            json.dumps(GOOD).encode(),
+        ]
+    path.write_bytes(b"\n".join(rows) + b"\n")
+    found = read(path, on_error="skip")
+    assert len(found) == 2
+    assert [(bad.line, bad.reason) for bad in found.malformed] == [(2 if name == "x.jsonl" else 3, "not UTF-8")]
+    assert "not UTF-8" in fault(path)
+
+
+def test_encodings_that_are_not_utf8_are_named(tmp_path):
+    (tmp_path / "x.csv").write_text("premise,hypothesis,label\na,b,n\n", encoding="utf-16")
+    assert "UTF-16" in fault(tmp_path / "x.csv")
+    (tmp_path / "y.csv").write_bytes(b"pr\xe9misse,hypothesis,label\na,b,n\n")
+    assert "header is not UTF-8" in fault(tmp_path / "y.csv")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "overwritten"])
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.jsonl.gz"])
+def test_a_damaged_gzip_file_ends_with_one_malformed_row(tmp_path, name, damage):
+    # incompressible rows, so that there is something to read before the damage
+    rows = [{**GOOD, "premise": f"{i * 7919**40:x}"} for i in range(2000)]
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    if name == "x.csv.gz":
+        content = "premise,hypothesis,label\n" + "".join(",".join(row.values()) + "\n" for row in rows)
+    packed = gzip.compress(content.encode())
+    half = len(packed) // 2
+    path = tmp_path / name
+    path.write_bytes(packed[:half] if damage == "truncated" else packed[:half] + b"\0" * 64 + packed[half + 64 :])
+    if damage == "truncated":  # what is overwritten may show as a bad row first
+        assert "truncated or damaged" in fault(path)
+    found = read(path, on_error="skip")
+    assert 0 < len(found) < 2000
+    assert "truncated or damaged" in found.malformed[-1].reason
+    assert found[0].premise == "0"
+
+
+# --- whole files --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.tsv.gz"])
+def test_empty_files(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"")
+    assert "is empty" in fault(path)
+    path.write_bytes(b"\n\n  \n")
+    assert "no rows" in fault(path)
+    if name == "x.csv":
+        path.write_bytes(b"premise,hypothesis,label\n")
+        assert "no rows below the header" in fault(path)
+
+
+def test_nothing_left_names_the_counts(tmp_path):
+    path = jsonl(tmp_path / "x.jsonl", *[{**GOOD, "label": "-"}] * 3, {**GOOD, "premise": ""})
+    message = fault(path, on_error="skip")
+    assert "3 rows without gold label, 1 malformed (the first: " in message
+    assert "x.jsonl:4: empty premise" in message
+
+
+def test_missing_files_name_the_nearest(tmp_path):
+    jsonl(tmp_path / "pairs.jsonl", GOOD)
+    (tmp_path / "other.csv.gz").write_bytes(b"")
+    assert f"there is {tmp_path / 'other.csv.gz'}" in fault(tmp_path / "other.csv")
+    assert f"there is {tmp_path / 'pairs.jsonl'}" in fault(tmp_path / "pairs.jsonl.gz")
+    assert f"there is {tmp_path / 'pairs.jsonl'}" in fault(tmp_path / "pair.jsonl")
+    assert "nothing in" in fault(tmp_path / "zzz")
+    assert "nor does the folder" in fault(tmp_path / "nowhere" / "x.csv")
+    assert "is a folder" in fault(tmp_path)
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    assert "suffix is unknown; allowed: .csv" in fault(tmp_path / "x.parquet")
+
+
+def test_one_json_array_is_not_json_lines(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([GOOD], indent=1))
+    assert "one JSON object per line" in fault(path, on_error="skip")
+
+
+def test_arguments_are_checked_before_anything_is_read(tmp_path):
+    path = jsonl(tmp_path / "x.jsonl", GOOD)
+    with pytest.raises(DataError, match="'ignore'"):
+        iterate(path, on_error="ignore")
+    with pytest.raises(DataError, match="does not exist"):
+        iterate(tmp_path / "y.jsonl")
+    assert "limit 0" in fault(path, limit=0)
+
+
+def test_limit_name_and_source(tmp_path):
+    path = jsonl(tmp_path / "my.pairs.jsonl", *[GOOD] * 3, "broken")
+    found = read(path, limit=2)  # does not come as far as the broken row
+    assert (len(found), found.name, found.source) == (2, "my.pairs", str(path))
+    assert read(path, limit=1, name="mine").name == "mine"
+
+
+def test_iterate_streams(tmp_path):
+    """A row comes before the next one is read."""
+    path = jsonl(tmp_path / "x.jsonl", GOOD, "broken", GOOD)
+    rows = iterate(path)
+    assert isinstance(next(rows), Pair)
+    with pytest.raises(DataError, match=":2: "):
+        next(rows)
+    kinds = [type(row) for row in iterate(path, on_error="skip")]
+    assert kinds == [Pair, Malformed, Pair]
+
+
+def test_iterate_needs_constant_memory(tmp_path):
+    import tracemalloc
+
+    row = json.dumps({**GOOD, "premise": "word " * 200}) + "\n"
+    path = tmp_path / "x.jsonl"
+    path.write_text(row * 4000)  # 4 MB
+    tracemalloc.start()
+    assert sum(1 for _ in iterate(path)) == 4000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+class Piped:
+    def __init__(self, content):
+        self.buffer = io.BytesIO(content.encode())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "premise,hypothesis\na,b\n",
+        "\n  premise\thypothesis\na\tb\n",
+        '{"sentence1": "a", "sentence2": "b"}\n',
+    ],
+)
+def test_standard_input(monkeypatch, content):
+    monkeypatch.setattr(sys, "stdin", Piped(content))
+    found = read("-", require_label=False)
+    assert list(found) == [Pair("a", "b")]
+    assert found.name == "stdin"
+    monkeypatch.setattr(sys, "stdin", Piped('{"premise": ""}\n'))
+    assert fault("-").startswith("<stdin>:1: ")
+    monkeypatch.setattr(sys, "stdin", Piped("[]"))
+    assert "one JSON object per line" in fault("-")
+
+
+def test_a_relative_path_is_named_as_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    jsonl(Path("pairs.jsonl"), *[GOOD] * 16, {**GOOD, "premise": ""})
+    assert fault("pairs.jsonl") == "pairs.jsonl:17: empty premise"
