@@ -59,6 +59,7 @@ class AttentionConfig:
     spins: Spins = "solved"  # "field": mean field off, s_i = J_i cut to [−1, 1], no couplings, no temperature
 
     def __post_init__(self) -> None:
+        self._check_types()
         if isinstance(self.background, bool):  # the public keyword is a switch; a number sets where it starts
             object.__setattr__(self, "background", 1.0 if self.background else None)
         check_count("samples", self.samples)
@@ -69,10 +70,6 @@ class AttentionConfig:
             check_choice(name, getattr(self, name), literal)
         if self.anchor is not None:
             check_choice("anchor", self.anchor, Anchor)
-        if isinstance(self.tilt, str):
-            check_choice("tilt", self.tilt, Tilt)
-        elif self.tilt is not None and not self.tilt > 0:
-            raise ValueError(f"tilt must be None, 'gamma' or a number > 0, got {self.tilt!r}")
         if self.estimator == "algorithm1" and self.tilt is None:
             raise ValueError("estimator = 'algorithm1' needs a tilt: 'gamma' for the paper's, or a number")
         for name, low, high in (("damping", 0.0, 1.0), ("gamma", 0.0, None), ("tol", 0.0, None)):
@@ -84,6 +81,19 @@ class AttentionConfig:
             raise ValueError(f"coupling_strength must be between 0 and 1, got {self.coupling_strength!r}")
         if self.gate is not None and not 0.0 <= self.gate <= 1.0:
             raise ValueError(f"gate must be None (learned) or a fixed λ in [0, 1], got {self.gate!r}")
+
+    def _check_types(self) -> None:
+        for name in ("fields", "shuffle"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        for name in ("damping", "gamma", "tol", "coupling_strength", "gate", "background"):
+            number = getattr(self, name)
+            if number is not None and not isinstance(number, int | float):
+                raise TypeError(f"{name} must be a number, got {number!r}")
+        if isinstance(self.tilt, str):
+            check_choice("tilt", self.tilt, Tilt)
+        elif self.tilt is not None and not (isinstance(self.tilt, int | float) and self.tilt > 0):
+            raise ValueError(f"tilt must be None, 'gamma' or a number > 0, got {self.tilt!r}")
 
 
 _CHOICES: dict[str, Any] = {
@@ -168,6 +178,7 @@ class NeuroGameAttention(nn.Module):
     """
 
     gate: nn.Linear | None
+    log_gamma: Tensor
     background: nn.Parameter | None
     coupling_logit: nn.Parameter | None
     anchor: nn.Linear | nn.Parameter | None
@@ -189,12 +200,17 @@ class NeuroGameAttention(nn.Module):
         self.config = replace(PRESETS[preset], **options)
         self.dim, self.heads, self.head_dim, self.preset, self.validate = dim, heads, dim // heads, preset, validate
         self.value = nn.Linear(dim, dim, bias=False)  # W_v of all heads, side by side
-        self.gate = nn.Linear(dim, heads) if self.config.gate is None else None  # w_h, b_h
+        gated = self.config.gate is None and self.config.fields
+        self.gate = nn.Linear(dim, heads) if gated else None  # w_h, b_h
         self.out = nn.Linear(dim, dim, bias=False)  # W_O
-        self.log_gamma = nn.Parameter(torch.empty(heads))
+        if self.config.spins == "solved":
+            self.log_gamma = nn.Parameter(torch.empty(heads))
+        else:  # nothing is solved, so nothing would train it
+            self.register_buffer("log_gamma", torch.empty(heads))
         has_background = self.config.background is not None
         self.register_parameter("background", nn.Parameter(torch.empty(heads)) if has_background else None)
-        spectral = self.config.coupling_scale == "spectral" and self.config.couplings != "none"
+        coupled = self.config.couplings != "none" and self.config.spins == "solved"
+        spectral = self.config.coupling_scale == "spectral" and coupled
         self.register_parameter("coupling_logit", nn.Parameter(torch.empty(heads)) if spectral else None)
         self.anchor = None
         if self.config.anchor == "cls":

@@ -268,7 +268,7 @@ def solve(
 def unsolved(
     field: Float[Tensor, "... tokens"], gamma: float | Tensor, *, mask: Tensor | None = None, tol: float = 1e-4
 ) -> SpinState:
-    """s_i = J_i cut to [−1, 1]: what is left with the mean field off; the residual says how far it is from a solution."""
+    """s_i = J_i cut to [−1, 1]: what is left with mean field off; the residual says how far it is from a solution."""
     problem = _problem(field, None, gamma, "mean_field", mask, validate=False)
     spins = problem.field.clamp(-1.0, 1.0)
     spins = spins if problem.mask is None else spins * problem.mask

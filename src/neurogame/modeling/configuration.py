@@ -1,0 +1,228 @@
+"""NeuroGameConfig: encoder, head and classifier of an NLI model, as transformers stores and checks them.
+
+Every choice a user makes is a field here; `attention` holds the options of the layer itself
+(any field of `AttentionConfig`), on top of `preset`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from typing import Any, Literal
+
+from transformers import AutoConfig
+from transformers.configuration_utils import PreTrainedConfig, SubConfigSpec
+
+from neurogame.attention import PRESETS, AttentionConfig
+from neurogame.labels import ID2LABEL, LABEL2ID
+from neurogame.modeling.loading import load_tokenizer
+from neurogame.validation import check_choice, check_count
+
+Head = Literal["neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget"]
+Activation = Literal["gelu", "relu"]
+Players = Literal["all", "words"]
+SpinSource = Literal["cls", "tokens"]
+
+
+class NeuroGameConfig(PreTrainedConfig):
+    """Configuration of `NeuroGameForSequenceClassification`.
+
+    Args:
+        encoder: configuration of a BERT-like encoder, as an object or a dictionary with its `model_type`.
+        head: how tokens become one vector. "neurogame" (Algorithm 1), "spins" (the paper's experiment
+            head) and the controls "cls", "mean", "softmax", "hopfield", "budget".
+        preset: "default" or "paper", of the NeuroGame attention layer.
+        heads: heads of the pooling; None: as many as the encoder's attention has.
+        attention: options of the layer that override the preset, e.g. {"couplings": "none"}.
+        players: "all" real tokens, or "words": special tokens ([CLS], [SEP]) are left out of the pooling.
+        special_token_ids: which ids those are; filled in from the tokenizer by `from_pretrained` of an encoder.
+        classifier_layers: m, the hidden layers of the feed-forward classifier.
+        classifier_width: their width; None: the encoder's, or, with `equal_size`, what makes the parameters
+            of every head as many as those of the default NeuroGame head.
+        activation: "gelu" or "relu", between the layers.
+        classifier_norm: whether the pooled vector is normalised (LayerNorm) before the classifier; None: yes,
+            except in the paper's preset and for its "spins", where the classifier is the paper's.
+        dropout: before each layer of the classifier.
+        equal_size: see `classifier_width`.
+        spins, spins_source: of the "spins" head: how many, and whether they read [CLS] or all tokens.
+        hopfield_steps, budget: of the controls of that name: updates of the state, and the share of tokens
+            whose weights sum to one each.
+        temperature: logits are divided by it where probabilities are reported (never in the loss).
+    """
+
+    model_type = "neurogame"
+    sub_configs_defaults = {"encoder": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
+
+    encoder: dict[str, Any] | PreTrainedConfig | None = None
+    head: str = "neurogame"
+    preset: str = "default"
+    heads: int | None = None
+    attention: dict[str, Any] | None = None
+    players: str = "all"
+    special_token_ids: list[int] | None = None
+    classifier_layers: int = 1
+    classifier_width: int | None = None
+    activation: str = "gelu"
+    classifier_norm: bool | None = None
+    dropout: float | int = 0.1
+    equal_size: bool = True
+    spins: int = 128
+    spins_source: str = "cls"
+    hopfield_steps: int = 3
+    budget: float | int = 0.5
+    temperature: float | int = 1.0
+    id2label: dict[int, str] | dict[str, str] | None = field(default_factory=lambda: dict(ID2LABEL))
+    label2id: dict[str, int] | dict[str, str] | None = field(default_factory=lambda: dict(LABEL2ID))
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        for name in _OF_ENCODER:
+            if name in kwargs:
+                raise TypeError(f"{name} belongs to the encoder: encoder = {{{name!r}: {kwargs[name]!r}, …}}")
+        if not isinstance(self.attention, Mapping | None):
+            raise TypeError(f"attention must be a mapping of options of the layer, got {self.attention!r}")
+        self.attention = dict(self.attention or {})
+        if kwargs.get("num_labels") not in (None, len(ID2LABEL)) and self.id2label == ID2LABEL:
+            self.id2label = self.label2id = None  # a number of labels without names: transformers makes them up
+        super().__post_init__(**kwargs)
+        self.id2label, self.label2id = paired_labels(self.id2label, self.label2id)
+        self._check()
+        if self.classifier_norm is None:
+            self.classifier_norm = self.preset != "paper" and self.head != "spins"
+
+    def _check(self) -> None:
+        """Every field against what is allowed."""
+        for name, literal in (
+            ("head", Head),
+            ("preset", Literal["default", "paper"]),
+            ("players", Players),
+            ("activation", Activation),
+            ("spins_source", SpinSource),
+        ):
+            check_choice(name, getattr(self, name), literal)
+        for name in ("classifier_layers", "spins", "hopfield_steps"):
+            check_count(name, getattr(self, name))
+        for name in ("heads", "classifier_width"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        for name in ("dropout", "budget", "temperature"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise TypeError(f"{name} must be a number, got {number!r}")
+        for token in self.special_token_ids or ():
+            check_count("special_token_ids", token, least=0)
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout must be in [0, 1), got {self.dropout!r}")
+        if not 0.0 < self.budget < 1.0:
+            raise ValueError(f"budget must be between 0 and 1, the share of tokens that is on, got {self.budget!r}")
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be > 0, got {self.temperature!r}")
+        self.attention_config()
+
+    def attention_config(self) -> AttentionConfig:
+        """The options of the layer: the preset with `attention` on top; unknown or wrong ones are refused here."""
+        known = AttentionConfig.__dataclass_fields__
+        for name in self.attention or {}:
+            if name not in known:
+                raise ValueError(f"attention option {name!r} is unknown; allowed: {', '.join(known)}")
+        return replace(PRESETS[self.preset], **(self.attention or {}))
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the encoder's output."""
+        return int(self.encoder.hidden_size)  # type: ignore[union-attr]
+
+    @property
+    def vocab_size(self) -> int:
+        """Of the encoder."""
+        return int(self.encoder.vocab_size)  # type: ignore[union-attr]
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """Of the encoder."""
+        return int(self.encoder.num_hidden_layers)  # type: ignore[union-attr]
+
+    @property
+    def max_position_embeddings(self) -> int | None:
+        """Of the encoder; None where positions are not counted."""
+        return getattr(self.encoder, "max_position_embeddings", None)
+
+    @property
+    def pooling_heads(self) -> int:
+        """Heads of the pooling layer."""
+        return self.heads or int(getattr(self.encoder, "num_attention_heads", 1))
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> Any:
+        """The encoder's: where transformers looks for (and, resizing the vocabulary, sets) what belongs to the text."""
+        return self.encoder if isinstance(self.encoder, PreTrainedConfig) else self
+
+    @classmethod
+    def get_config_dict(
+        cls, pretrained_model_name_or_path: Any, **kwargs: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The saved dictionary; that of a plain encoder becomes the `encoder` of a new one."""
+        where = {key: kwargs[key] for key in WHERE if key in kwargs}
+        found, kwargs = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        if found and found.get("model_type", cls.model_type) != cls.model_type:
+            found = {"model_type": cls.model_type, "encoder": encoder_only(found)}
+        given = {**found, **kwargs}
+        if given.get("players", cls.players) == "words" and not given.get("special_token_ids"):
+            found = {**found, "special_token_ids": _ids_of(pretrained_model_name_or_path, where)}
+            kwargs.pop("special_token_ids", None)
+        return found, kwargs
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """From a saved dictionary, with overrides; those are checked like the rest."""
+        ours = [key for key in kwargs if key in cls.__dataclass_fields__ and key not in ("encoder", "dtype")]
+        overrides = {key: kwargs.pop(key) for key in ours}
+        config_dict = {**config_dict, **overrides}
+        for one, other in (("id2label", "label2id"), ("label2id", "id2label")):
+            if one in overrides and other not in overrides:
+                config_dict.pop(other, None)
+        return super().from_dict(config_dict, **kwargs)
+
+
+_OF_ENCODER = ("hidden_size", "vocab_size", "num_hidden_layers", "max_position_embeddings")
+WHERE = (
+    "cache_dir",
+    "force_download",
+    "local_files_only",
+    "token",
+    "revision",
+    "subfolder",
+)  # on the hub or in a folder
+
+
+def paired_labels(
+    id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any] | None
+) -> tuple[dict[int, str], dict[str, int]]:
+    """Both directions, of which one may be missing or left at the default while the other was given."""
+    names = {int(i): str(name) for i, name in (id2label or {}).items()}
+    ids = {str(name): int(i) for name, i in (label2id or {}).items()}
+    inverse = {name: i for i, name in names.items()}
+    if ids == inverse or ids in ({}, LABEL2ID):
+        return names, inverse
+    if names in ({}, ID2LABEL):
+        return {i: name for name, i in ids.items()}, ids
+    raise ValueError(f"id2label = {names} and label2id = {ids} contradict each other")
+
+
+def encoder_only(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of an encoder without what a task on top of it left there."""
+    task = ("id2label", "label2id", "num_labels", "problem_type", "architectures", "_name_or_path", "_commit_hash")
+    return {key: value for key, value in config.items() if key not in task}
+
+
+def special_token_ids(tokenizer: Any) -> list[int]:
+    """The ids that stand for no word of the text: [CLS], [SEP], [PAD]; an unknown word and [MASK] are words."""
+    words = {tokenizer.unk_token_id, tokenizer.mask_token_id}
+    return sorted(set(tokenizer.all_special_ids) - words)
+
+
+def _ids_of(name: Any, where: dict[str, Any]) -> list[int]:
+    """Those of the tokenizer beside a model."""
+    try:
+        found = special_token_ids(load_tokenizer(name, **where))
+    except ValueError as error:
+        raise ValueError(f"players = 'words' needs the special tokens, or special_token_ids: {error}") from error
+    if not found:
+        raise ValueError(f"players = 'words': the tokenizer of {name} has no special tokens; use players = 'all'")
+    return found

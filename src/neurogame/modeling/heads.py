@@ -1,0 +1,318 @@
+"""From token states to one vector: the NeuroGame pooling, the paper's spins, and the controls they are held against.
+
+Each pooling takes hidden states [batch, tokens, dim] and the mask of the players, and returns a
+`Pooled`: one vector per sequence, and the record of how it came about where there is one. All but
+"cls" and "spins" have the same skeleton, so that a comparison is about the weights alone:
+
+    V = W_v x per head,   z_h = Σ_i w_i V_i,   pooled = W_O [z_1 … z_H]
+
+and only w differs. The weights of a query-based control come from q = W_q x_0, as the anchor of the
+default NeuroGame game does. `modeling.model` adds the classifier; what makes the sizes equal is there.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from neurogame import ising, sampling
+from neurogame._types import Bool, Float, Tensor
+from neurogame.attention import NeuroGameAttention, NeuroGameOutput
+from neurogame.extras import need
+from neurogame.ising import SpinState
+from neurogame.modeling.configuration import NeuroGameConfig
+from neurogame.values import GameValues, estimate
+
+
+@dataclass(frozen=True)
+class SpinsOutput:
+    """Record of the "spins" head: its spins are learned features, the game values belong to the tokens."""
+
+    output: Float[Tensor, "batch spins"]  # ⟨s_k⟩: what the classifier reads
+    field: Float[Tensor, "batch spins"]  # J_k + (W x)_k
+    coupling: Float[Tensor, "spins spins"]
+    spin_state: SpinState
+    # Of v(C) = f(‖Σ_{i∈C} W x_i‖): attributions, not on the path to the logits.
+    shapley: Float[Tensor, "batch 1 tokens"]
+    banzhaf: Float[Tensor, "batch 1 tokens"]
+    values: GameValues
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """One vector per sequence; the weights of the tokens, and the game, where the head has them."""
+
+    output: Float[Tensor, "batch dim"]
+    weights: Float[Tensor, "batch heads tokens"] | None = None
+    game: NeuroGameOutput | SpinsOutput | None = None
+
+
+class Pooling(nn.Module):
+    """What every head offers: `output_size`, `reset_parameters`, and a forward pass to `Pooled`."""
+
+    output_size: int
+
+    def reset_parameters(self) -> None:
+        """Set every parameter that is not a plain linear layer; linear layers get Xavier weights."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def forward(self, x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"], **_: Any) -> Pooled:
+        """Pool the tokens that `real` marks."""
+        raise NotImplementedError
+
+
+class NeuroGamePooling(Pooling):
+    """Algorithm 1 in either preset: `NeuroGameAttention` on the token states."""
+
+    def __init__(self, config: NeuroGameConfig) -> None:
+        super().__init__()
+        self.output_size = config.hidden_size
+        self.layer = NeuroGameAttention(
+            config.hidden_size, config.pooling_heads, preset=config.preset, **(config.attention or {})
+        )
+
+    def reset_parameters(self) -> None:
+        """As the layer itself says."""
+        self.layer.reset_parameters()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens dim"],
+        real: Bool[Tensor, "batch tokens"],
+        *,
+        generator: sampling.Randomness = None,
+        **_: Any,
+    ) -> Pooled:
+        """The record of the layer is the game."""
+        found = self.layer(x, real, generator=generator)
+        return Pooled(found.output, found.alpha, found)
+
+
+class SpinsPooling(Pooling):
+    """⟨s_k⟩ = tanh((J_k + (W x)_k + Σ_l J_kl ⟨s_l⟩)/γ) for k = 1 … 128 learned spins; the spins are the pooled vector.
+
+    The section "NGT Implementation Details" of the paper: a projection to spins, mean field at γ = .25 with
+    damping .7, 25 iterations, tolerance 1e-4. x is [CLS] (as the authors' script has it) or the mean of the
+    token states (as the text has it: "the set of token embeddings"). Shapley and Banzhaf values of
+    v(C) = ‖Σ_{i∈C} W x_i‖ are attributions beside it.
+
+    How this differs from the authors' script: there the classifier reads tanh(W x_0), and neither J nor
+    the game has a path to the logits. Here the equilibrium spins are what it reads. J_kl starts at zero,
+    so training starts from the script's model; nothing bounds it, and the record says where it stops converging.
+    """
+
+    def __init__(self, config: NeuroGameConfig) -> None:
+        super().__init__()
+        self.output_size, self.source = config.spins, config.spins_source
+        self.options = config.attention_config()
+        self.project = nn.Linear(config.hidden_size, config.spins)
+        self.field = nn.Parameter(torch.empty(config.spins))
+        self.pairs = nn.Parameter(torch.empty(config.spins, config.spins))
+
+    def reset_parameters(self) -> None:
+        """J_k = 0, J_kl = 0."""
+        super().reset_parameters()
+        nn.init.zeros_(self.field)
+        nn.init.zeros_(self.pairs)
+
+    @property
+    def coupling(self) -> Float[Tensor, "spins spins"]:
+        """Symmetric, zero diagonal."""
+        J = (self.pairs + self.pairs.mT) / 2.0
+        return J - torch.diag_embed(J.diagonal())
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens dim"],
+        real: Bool[Tensor, "batch tokens"],
+        *,
+        generator: sampling.Randomness = None,
+        record: bool = False,
+        **_: Any,
+    ) -> Pooled:
+        """The values of the tokens' game are estimated only where a record is asked for."""
+        source = x[:, 0] if self.source == "cls" else _mean(x, real)
+        field = self.field.float() + self.project(source).float()
+        coupling = self.coupling.float()
+        state = ising.solve(field, coupling, 0.25, damping=0.7, max_iter=25, tol=1e-4, validate=False)
+        return Pooled(state.spins, game=self._record(x, real, field, coupling, state, generator) if record else None)
+
+    def _record(
+        self,
+        x: Tensor,
+        real: Tensor,
+        field: Tensor,
+        coupling: Tensor,
+        state: SpinState,
+        generator: sampling.Randomness,
+    ) -> SpinsOutput:
+        options = self.options
+        V = self.project(x).float().unsqueeze(1).masked_fill(~real[:, None, :, None], 0.0)  # (batch, 1, tokens, spins)
+        values = estimate(
+            V,
+            mask=real.unsqueeze(1),
+            samples=options.samples,
+            f=options.f,
+            tilt=0.25 if options.tilt == "gamma" else options.tilt,
+            estimator=options.estimator,
+            couplings="none",
+            generator=generator,
+        )
+        return SpinsOutput(state.spins, field, coupling, state, values.shapley, values.banzhaf, values)
+
+
+class ClsPooling(Pooling):
+    """tanh(W x_0): BERT's own pooler."""
+
+    def __init__(self, config: NeuroGameConfig) -> None:
+        super().__init__()
+        self.output_size = config.hidden_size
+        self.project = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def forward(self, x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"], **_: Any) -> Pooled:
+        """Token 0 alone."""
+        return Pooled(torch.tanh(self.project(x[:, 0])))
+
+
+class WeightedPooling(Pooling):
+    """z_h = Σ_i w_i V_i with V = W_v x, then W_O: the skeleton of the controls."""
+
+    def __init__(self, config: NeuroGameConfig) -> None:
+        super().__init__()
+        self.heads, self.output_size = config.pooling_heads, config.hidden_size
+        self.head_dim = config.hidden_size // config.pooling_heads
+        self.value = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.out = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+
+    def split(self, projected: Float[Tensor, "batch tokens dim"]) -> Float[Tensor, "batch heads tokens head_dim"]:
+        """One axis per head."""
+        heads: Tensor = projected.unflatten(-1, (self.heads, self.head_dim))
+        return heads.transpose(1, 2)
+
+    def weights(
+        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
+    ) -> Float[Tensor, "batch heads tokens"]:
+        """w, 0 at padding."""
+        raise NotImplementedError
+
+    def forward(self, x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"], **_: Any) -> Pooled:
+        """Σ_i w_i V_i."""
+        V = self.split(self.value(x))
+        w = self.weights(x, V, real.unsqueeze(1))
+        z = (w.unsqueeze(-2) @ V).squeeze(-2)
+        return Pooled(self.out(z.flatten(-2)), w)
+
+
+class MeanPooling(WeightedPooling):
+    """w_i = 1/n over the real tokens."""
+
+    def weights(
+        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
+    ) -> Float[Tensor, "batch heads tokens"]:
+        """Uniform."""
+        uniform = real.to(V.dtype) / real.sum(-1, keepdim=True)
+        return uniform.expand(V.shape[:-1])
+
+
+class QueryPooling(WeightedPooling):
+    """Scores ⟨W_q x_0, V_i⟩/√d: contribution in the direction of a query, what φ_i tends to as its anchor grows."""
+
+    def __init__(self, config: NeuroGameConfig) -> None:
+        super().__init__(config)
+        self.query = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+
+    def scores(self, x: Tensor, V: Tensor) -> Float[Tensor, "batch heads tokens"]:
+        """One per token and head."""
+        q = self.query(x[:, 0]).unflatten(-1, (self.heads, self.head_dim))
+        return (V @ q.unsqueeze(-1)).squeeze(-1) * self.head_dim**-0.5
+
+
+class SoftmaxPooling(QueryPooling):
+    """w = softmax of the scores: attention pooling."""
+
+    def weights(
+        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
+    ) -> Float[Tensor, "batch heads tokens"]:
+        """They sum to 1."""
+        return self.scores(x, V).masked_fill(~real, -torch.inf).softmax(-1)
+
+
+class BudgetPooling(QueryPooling):
+    """argmax_w ⟨scores, w⟩ − ½‖w‖² with 0 ≤ w ≤ 1, Σ w = budget·n, by entmax's bisection.
+
+    Like a spin, each token is on, off or in between; how many are on is fixed.
+    """
+
+    def __init__(self, config: NeuroGameConfig) -> None:
+        super().__init__(config)
+        need("entmax", "train")
+        self.budget = float(config.budget)
+
+    def weights(
+        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
+    ) -> Float[Tensor, "batch heads tokens"]:
+        """They sum to budget·n; divided by that, so that z stays a mean."""
+        from entmax import budget_bisect
+
+        total = self.budget * real.sum(-1, keepdim=True).float()
+        scores = self.scores(x, V)
+        lowest = scores.detach().masked_fill(~real, torch.inf).amin(-1, keepdim=True)
+        scores = torch.where(real, scores, lowest - 2.0)  # more than 1 below any other: bisection leaves them at 0
+        w = budget_bisect(scores.float(), budget=total, dim=-1, n_iter=30)
+        return (w.masked_fill(~real, 0.0) / total).to(V.dtype)
+
+
+class HopfieldPooling(WeightedPooling):
+    """ξ ← K softmax(β Kᵀ ξ), iterated from a learned state; w = softmax(β Kᵀ ξ).
+
+    Hopfield pooling (Ramsauer et al., 2021) with stored patterns K = W_k LayerNorm(x) and β = 1/√d. With one
+    step it is attention pooling with a learned query.
+    """
+
+    def __init__(self, config: NeuroGameConfig) -> None:
+        super().__init__(config)
+        self.steps = config.hopfield_steps
+        self.norm = nn.LayerNorm(config.hidden_size)
+        self.key = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        self.state = nn.Parameter(torch.empty(self.heads, self.head_dim))
+
+    def reset_parameters(self) -> None:
+        """The state starts as a random direction."""
+        super().reset_parameters()
+        nn.init.ones_(self.norm.weight)
+        nn.init.zeros_(self.norm.bias)
+        nn.init.normal_(self.state, std=1.0)
+
+    def weights(
+        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
+    ) -> Float[Tensor, "batch heads tokens"]:
+        """They sum to 1."""
+        K = self.split(self.key(self.norm(x)))
+        state = self.state.expand(len(x), -1, -1)
+        for step in range(self.steps):
+            scores = (K @ state.unsqueeze(-1)).squeeze(-1) * self.head_dim**-0.5
+            w = scores.masked_fill(~real, -torch.inf).softmax(-1)
+            if step + 1 < self.steps:
+                state = (w.unsqueeze(-2) @ K).squeeze(-2)
+        return w
+
+
+def _mean(x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"]) -> Float[Tensor, "batch dim"]:
+    """Mean of the real tokens."""
+    return (x * real.unsqueeze(-1)).sum(1) / real.sum(1, keepdim=True)
+
+
+POOLINGS: dict[str, type[Pooling]] = {
+    "neurogame": NeuroGamePooling,
+    "spins": SpinsPooling,
+    "cls": ClsPooling,
+    "mean": MeanPooling,
+    "softmax": SoftmaxPooling,
+    "hopfield": HopfieldPooling,
+    "budget": BudgetPooling,
+}

@@ -1,0 +1,298 @@
+"""NeuroGameForSequenceClassification: encoder → pooling → feed-forward classifier, by the conventions of transformers.
+
+    input_ids ──encoder──▶ x [batch, tokens, dim] ──pooling──▶ z [batch, dim] ──FFN──▶ logits [batch, labels]
+
+The model owns the parameters; `heads` owns the ways of pooling, `attention` the game. Randomness
+enters as `generator` (a seed, or a torch.Generator) and goes to the pooling; records come back only
+where `output_game=True` asks for them, so that a trainer never gathers n × n matrices.
+"""
+
+import inspect
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers.utils import ModelOutput, can_return_tuple
+
+from neurogame._types import Bool, Float, Int, Tensor
+from neurogame.attention import NeuroGameAttention, NeuroGameOutput
+from neurogame.modeling.configuration import WHERE, NeuroGameConfig
+from neurogame.modeling.heads import POOLINGS, Pooled, Pooling, SpinsOutput
+from neurogame.modeling.loading import copy_unaligned, load_encoder, without_pooler
+from neurogame.modeling.losses import Mixup, classification_loss, mix
+from neurogame.modeling.padding import inverse, real_first, restored, rows, taken
+from neurogame.sampling import Randomness
+
+
+@dataclass
+class NeuroGameClassifierOutput(ModelOutput):
+    """Loss and logits as every classifier of transformers has them; the game where it was asked for."""
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+    game: NeuroGameOutput | SpinsOutput | None = None
+
+
+class NeuroGameForSequenceClassification(PreTrainedModel):
+    """Natural-language inference (or any classification of texts and pairs) with NeuroGame attention on an encoder.
+
+    `from_pretrained` takes a saved NeuroGame model, or a plain encoder (a folder or a hub name): then
+    the encoder is loaded and the rest is new, with the options of `NeuroGameConfig` as keywords.
+    """
+
+    config_class = NeuroGameConfig
+    base_model_prefix = "encoder"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    accepts_loss_kwargs = False  # the loss is a mean over the micro-batch; the trainer divides by the accumulation
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _keep_in_fp32_modules_strict = ("pooling", "classifier")  # the game and its solver do not survive bf16
+    config: NeuroGameConfig
+
+    def __init__(self, config: NeuroGameConfig, encoder: PreTrainedModel | None = None) -> None:
+        super().__init__(config)
+        pooler = without_pooler(config.encoder)  # and what is no encoder is refused
+        if config.hidden_size % config.pooling_heads:
+            raise ValueError(f"heads = {config.pooling_heads} must divide the encoder's width {config.hidden_size}")
+        if config.players == "words" and not config.special_token_ids:
+            raise ValueError("players = 'words' needs special_token_ids: the ids that stand for no word of the text")
+        self.encoder = AutoModel.from_config(config.encoder, **pooler) if encoder is None else encoder
+        self.supports_gradient_checkpointing = self.encoder.supports_gradient_checkpointing  # ALBERT's does not
+        self._encoder_inputs = set(inspect.signature(self.encoder.forward).parameters)
+        self.pooling: Pooling = POOLINGS[config.head](config)
+        self.classifier = Classifier(config, self.pooling.output_size, width(config))
+        self.post_init()
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Linear layers N(0, .02) as in BERT; a pooling knows its own start (γ, gate, couplings, anchor)."""
+        if isinstance(module, Pooling):
+            module.reset_parameters()
+        elif not isinstance(module, NeuroGameAttention):
+            super()._init_weights(module)
+
+    def _initialize_weights(self, module: nn.Module, *_: Any) -> None:
+        """A pooling is always asked, also if all its parameters are in modules below it.
+
+        By default transformers leaves such a module of foreign code out, lest it overwrite what was loaded.
+        Ours do not: they draw through torch.nn.init, which skips loaded tensors while this runs.
+        """
+        super()._initialize_weights(module)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+        """A saved model, or a plain encoder under a new head; logits are those of the saved model to the last bit.
+
+        Args:
+            pretrained_model_name_or_path: a folder, or a name on the hub.
+            args: as `PreTrainedModel.from_pretrained` has them.
+            kwargs: likewise (dtype, revision, …), and the fields of `NeuroGameConfig`.
+        """
+        where = {key: kwargs[key] for key in WHERE if key in kwargs}
+        if not _is_encoder(pretrained_model_name_or_path, where):
+            loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+            copy_unaligned(loaded[0] if isinstance(loaded, tuple) else loaded)
+            return loaded
+        config = kwargs.pop("config", None)
+        if config is None:
+            known = (NeuroGameConfig.__dataclass_fields__.keys() | {"num_labels"}) - {"dtype"}
+            options = {key: kwargs.pop(key) for key in list(kwargs) if key in known}
+            config = NeuroGameConfig.from_pretrained(pretrained_model_name_or_path, **where, **options)
+        elif not isinstance(config, NeuroGameConfig):
+            raise ValueError(f"config must be a NeuroGameConfig, got {type(config).__name__}")
+        wants_record = kwargs.pop("output_loading_info", False)
+        encoder, record = load_encoder(pretrained_model_name_or_path, config.encoder, **kwargs)
+        config = deepcopy(config)
+        config.encoder, config._attn_implementation = encoder.config, encoder.config._attn_implementation
+        model = cls(config, encoder).eval()
+        model.pooling.to(encoder.device)
+        model.classifier.to(encoder.device)
+        return (model, record) if wants_record else model
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The encoder's word embeddings."""
+        return self.encoder.get_input_embeddings()
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the encoder's word embeddings."""
+        self.encoder.set_input_embeddings(value)
+
+    def players(
+        self,
+        tokens: Int[Tensor, "batch tokens"] | None,
+        real: Bool[Tensor, "batch tokens"],
+        special: Tensor | None = None,
+    ) -> Bool[Tensor, "batch tokens"]:
+        """Which tokens are pooled: the real ones, without [CLS] and [SEP] if only words play.
+
+        A text of special tokens alone keeps them: a game needs a player.
+        """
+        if self.config.players == "all":
+            return real
+        if special is None:
+            if tokens is None:
+                raise ValueError("players = 'words' needs input_ids, or special_tokens_mask beside inputs_embeds")
+            special = torch.zeros_like(real)
+            for token in self.config.special_token_ids or ():
+                special = special | (tokens == token)
+        words = real & ~special.bool()
+        return torch.where(words.any(-1, keepdim=True), words, real)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Int[Tensor, "batch tokens"] | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Float[Tensor, "batch tokens dim"] | None = None,
+        special_tokens_mask: Tensor | None = None,
+        labels: Int[Tensor, "batch"] | None = None,
+        output_game: bool = False,
+        generator: Randomness = None,
+        mixup: Mixup | None = None,
+        **kwargs: Any,
+    ) -> NeuroGameClassifierOutput:
+        """Logits [batch, labels] in the order of `config.id2label`.
+
+        Args:
+            input_ids: token ids, as the encoder takes them.
+            attention_mask: 1 at real tokens; padding may be on either side. None: all are real.
+            token_type_ids: segments, where the encoder has them.
+            position_ids: where the encoder takes them. Padding on the left shifts the positions of encoders
+                that count from the first column, as BERT does, unless these say otherwise.
+            inputs_embeds: word embeddings instead of `input_ids`.
+            special_tokens_mask: 1 at tokens that are no words; only where `players` is "words" and ids are not given.
+            labels: gold labels by id; gives `loss`.
+            output_game: whether to return the record of the game (α, fields, values, couplings, spins).
+            generator: where the draws of coalitions come from; None: fixed in evaluation, torch's own in training.
+            mixup: mixes the pooled vectors of a batch, and the loss with them.
+            kwargs: passed on to the encoder (output_hidden_states, output_attentions).
+        """
+        inputs = {"token_type_ids": token_type_ids, "position_ids": position_ids, **kwargs}
+        known = {key: value for key, value in inputs.items() if value is not None and self._passes(key)}
+        encoded = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **known)
+        x = encoded[0]
+        real = x.new_ones(x.shape[:2], dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+        players = self.players(input_ids, real, special_tokens_mask)
+        pooled = self._pool(x.to(self.classifier.dtype), real, players, generator=generator, record=output_game)
+        logits = self.classifier(mix(pooled.output, mixup))
+        loss = None if labels is None else classification_loss(logits, labels, mixup)
+        return NeuroGameClassifierOutput(
+            loss=loss,
+            logits=logits,
+            hidden_states=getattr(encoded, "hidden_states", None),
+            attentions=getattr(encoded, "attentions", None),
+            game=pooled.game if output_game else None,
+        )
+
+    def _pool(
+        self, x: Tensor, real: Bool[Tensor, "batch tokens"], players: Bool[Tensor, "batch tokens"], **options: Any
+    ) -> Pooled:
+        """The pooling, which is to see the real tokens first; weights and record in the order of the input."""
+        order = real_first(real)
+        if order is None:
+            return self.pooling(x, players, **options)
+        pooled = self.pooling(rows(x, order), taken(players, order), **options)
+        back = inverse(order)
+        weights = None if pooled.weights is None else taken(pooled.weights, back)
+        game = restored(pooled.game, back) if pooled.game is not None and options["record"] else None
+        return Pooled(pooled.output, weights, game)
+
+    def _passes(self, name: str) -> bool:
+        """Whether the encoder takes an argument of this name."""
+        return name in self._encoder_inputs or ("kwargs" in self._encoder_inputs and name.startswith("output_"))
+
+
+class Classifier(nn.Module):
+    """h^(ℓ) = act(W^(ℓ) h^(ℓ−1) + b^(ℓ)), ℓ = 1 … m, then o = W^(m+1) h^(m) + b^(m+1); dropout before each W.
+
+    A pooled vector is first normalised (LayerNorm) unless the preset is the paper's: Σ_i α_i V_i grows
+    with the number of tokens, a mean does not.
+    """
+
+    def __init__(self, config: NeuroGameConfig, size: int, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size) if config.classifier_norm else nn.Identity()
+        self.dropout = nn.Dropout(float(config.dropout))
+        sizes = [size] + [width] * config.classifier_layers
+        self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.activation = nn.GELU() if config.activation == "gelu" else nn.ReLU()
+        self.out = nn.Linear(sizes[-1], config.num_labels)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights; pooling and classifier share it."""
+        return self.out.weight.dtype
+
+    def forward(self, z: Float[Tensor, "batch size"]) -> Float[Tensor, "batch labels"]:
+        """The logits."""
+        h = self.norm(z.to(self.dtype))
+        for layer in self.hidden:
+            h = self.activation(layer(self.dropout(h)))
+        logits: Tensor = self.out(self.dropout(h))
+        return logits
+
+
+def classifier_size(size: int, width: int, layers: int, labels: int) -> int:
+    """Parameters of m hidden layers and the logits."""
+    return (size + 1) * width + (layers - 1) * (width + 1) * width + (width + 1) * labels
+
+
+def width(config: NeuroGameConfig) -> int:
+    """Width of the classifier: as configured, or what makes the head as large as the default NeuroGame head.
+
+    A control that needs no anchor, no gate or no query would otherwise be smaller by a third. "spins" is
+    the paper's experiment and keeps the encoder's width.
+    """
+    if config.classifier_width is not None:
+        return config.classifier_width
+    dim = config.hidden_size
+    if not config.equal_size or config.head == "spins":
+        return dim
+    layers, labels = config.classifier_layers, config.num_labels
+    with torch.device("meta"):
+        default = NeuroGameAttention(dim, config.pooling_heads)
+        pooling = POOLINGS[config.head](config)
+    normalised = 2 * pooling.output_size if config.classifier_norm else 0
+    goal = _count(default) + 2 * dim + classifier_size(dim, dim, layers, labels) - _count(pooling) - normalised
+
+    def missed(width: int) -> int:
+        return abs(classifier_size(pooling.output_size, width, layers, labels) - goal)
+
+    found = 1
+    while missed(found + 1) < missed(found):
+        found += 1
+    return found
+
+
+def overhead(model: NeuroGameForSequenceClassification) -> int:
+    """Parameters on top of the encoder."""
+    return _count(model.pooling) + _count(model.classifier)
+
+
+def _count(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def _is_encoder(name: Any, where: dict[str, Any]) -> bool:
+    """Whether a folder or hub name holds a plain encoder (or a task on one), and not a NeuroGame model."""
+    if name is None:  # weights come as a state_dict
+        return False
+    found, _ = PreTrainedConfig.get_config_dict(name, **where)
+    if "model_type" not in found:
+        raise ValueError(f"{name}: config.json has no model_type; is it the folder of a model?")
+    return bool(found["model_type"] != NeuroGameConfig.model_type)
+
+
+AutoConfig.register(NeuroGameConfig.model_type, NeuroGameConfig, exist_ok=True)
+AutoModel.register(NeuroGameConfig, NeuroGameForSequenceClassification, exist_ok=True)
+AutoModelForSequenceClassification.register(NeuroGameConfig, NeuroGameForSequenceClassification, exist_ok=True)
