@@ -1,0 +1,47 @@
+"""Records to plain JSON values and back. It knows dataclasses, tuples, dictionaries and None, and no record by name."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+R = TypeVar("R")
+
+
+def plain(value: Any) -> Any:
+    """A record as dictionaries, lists, strings and numbers: what `json.dumps` writes and `json.loads` gives back."""
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("saved", True)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    return value
+
+
+def restore(record: type[R], data: Mapping[str, Any]) -> R:
+    """The record that `plain` made `data` of; keys that are no field are left aside."""
+    hints = get_type_hints(record)
+    saved = [f for f in fields(record) if f.metadata.get("saved", True)]  # type: ignore[arg-type]
+    missing = [f.name for f in saved if f.name not in data]
+    if missing:
+        raise ValueError(
+            f"a {record.__name__} record lacks {', '.join(missing)}; was it written by another version, or cut short?"
+        )
+    return record(**{f.name: _restored(hints[f.name], data[f.name]) for f in saved})
+
+
+def _restored(hint: Any, value: Any) -> Any:
+    """`value` as its annotation has it: JSON knows neither tuples nor dataclasses."""
+    if isinstance(hint, UnionType):
+        if value is None:
+            return None
+        hint = next(choice for choice in get_args(hint) if choice is not NoneType)
+    inner = get_args(hint)
+    if is_dataclass(hint):
+        return restore(hint, value)  # type: ignore[arg-type]
+    if get_origin(hint) is tuple:
+        return tuple(_restored(inner[0], item) for item in value)
+    if get_origin(hint) is dict:
+        return {key: _restored(inner[1], item) for key, item in value.items()}
+    return value

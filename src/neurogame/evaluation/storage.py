@@ -1,0 +1,95 @@
+"""The folder a report is saved in: `report.json`, `report.md`, and one file of predictions per row.
+
+`report.json` is `Report.to_dict()` with the name of its predictions file added to each row. Results
+that are in a folder are never overwritten unless told.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neurogame.evaluation.predictions import Predictions
+
+if TYPE_CHECKING:
+    from neurogame.evaluation.report import Report
+
+_RESULTS = ("report.json", "report.md", "predictions-*.jsonl")
+
+
+def existing(folder: Path) -> list[Path]:
+    """The results that a folder holds."""
+    return [path for pattern in _RESULTS for path in sorted(folder.glob(pattern))]
+
+
+def write(report: "Report", folder: Path, *, overwrite: bool, sentences: bool) -> Path:
+    """Write a report; see `Report.save`."""
+    lacking = [row.data for row in report.rows if row.predictions is None]
+    if lacking:
+        raise ValueError(f"the report has no predictions on {', '.join(lacking)} to save; it was read from JSON")
+    if sentences and any(row.predictions is not None and row.predictions.pairs is None for row in report.rows):
+        raise ValueError("the report was read from a folder and has no sentences to write")
+    old = existing(folder)
+    if old and not overwrite:
+        names = ", ".join(path.name for path in old)
+        raise FileExistsError(f"{folder} already holds results ({names}); choose another folder, or overwrite them")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in old:
+        path.unlink()
+    saved = report.to_dict()
+    for row, entry, name in zip(report.rows, saved["rows"], _file_names(report), strict=True):
+        assert row.predictions is not None
+        entry["predictions"] = name
+        with (folder / name).open("x", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in row.predictions.lines(sentences=sentences))
+    with (folder / "report.md").open("x", encoding="utf-8") as file:
+        file.write(report.to_markdown())
+    with (folder / "report.json").open("x", encoding="utf-8") as file:  # last: where it is, the rest is whole
+        json.dump(saved, file, ensure_ascii=False, indent=1, allow_nan=False)
+        file.write("\n")
+    return folder
+
+
+def load_predictions(folder: str | Path) -> tuple[Predictions, ...]:
+    """The predictions in a folder that `Report.save` wrote: enough to compare another run with, without its model."""
+    folder = Path(folder)
+    found = []
+    for row in described(folder)["rows"]:
+        path = folder / Path(row["predictions"]).name
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is missing; {folder / 'report.json'} names it. Was it moved or removed?")
+        read = Predictions.read(path, model=row["model"], data=row["data"], fingerprint=row["fingerprint"])
+        if len(read) != row["n"]:
+            raise ValueError(f"{path} has {len(read)} predictions, its report says {row['n']}; cut short?")
+        found.append(read)
+    return tuple(found)
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """What `report.json` of a folder says."""
+    path = folder / "report.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} has no report.json; a folder that `Report.save` wrote is needed")
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        complete = all(
+            key in row for row in found["rows"] for key in ("predictions", "model", "data", "fingerprint", "n")
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a saved report ({error!r})") from None
+    if not complete:
+        raise ValueError(f"{path} is not a saved report: a row does not say which predictions belong to it")
+    return found
+
+
+def _file_names(report: "Report") -> list[str]:
+    """predictions-<data>.jsonl; with the model's name where there are several, numbered where two would meet."""
+    names: list[str] = []
+    for row in report.rows:
+        stem = row.data if len(report.models) == 1 else f"{row.data}-{row.model}"
+        stem = re.sub(r"[^\w.-]+", "-", stem).strip("-.") or "data"
+        lowered = {name.lower() for name in names}  # some file systems do not tell A from a
+        endings = ["", *(f"-{k}" for k in range(2, len(names) + 3))]
+        free = (f"predictions-{stem}{ending}.jsonl" for ending in endings)
+        names.append(next(name for name in free if name.lower() not in lowered))
+    return names
