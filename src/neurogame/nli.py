@@ -1,0 +1,398 @@
+"""`load` and `NLI`: a saved model with its tokenizer, and the verb `predict`.
+
+Any sequence classifier that transformers can load will do, ours or not; labels come out by name, as
+the model's own configuration has them. Nothing is downloaded if the name is a folder or looks like
+one. A folder that would load but could only answer at random (no classifier, no vocabulary, weights
+that are NaN) is refused. Files of pairs are the business of `prediction`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+from tqdm.auto import tqdm
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+import neurogame.modeling  # noqa: F401  registers the models with the Auto classes
+from neurogame import labels
+from neurogame._types import Float, Tensor
+from neurogame.data.batching import collate, encode, sorted_batches
+from neurogame.data.pairs import Pair
+from neurogame.validation import check_count
+
+MAX_LENGTH = 128  # tokens of a pair, where neither the tokenizer nor the model says how many it takes
+Progress = Callable[[int], object]  # told how many pairs have just been done
+_LONG = 512  # pairs from which on `predict` shows a progress bar by itself
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+_SAFELY: dict[str, Any] = {
+    "use_safetensors": True,
+    "trust_remote_code": False,
+    "dtype": torch.float32,
+    "output_loading_info": True,
+    "ignore_mismatched_sizes": True,  # refused by `_check_complete`, with a line that names them
+}
+# what transformers, safetensors and torch raise over a folder that is not as it should be
+_UNLOADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError, SafetensorError)
+
+
+class ModelError(ValueError):
+    """A model that cannot be used; one line that names it and the cause."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of one pair; probabilities and logits by label name, in the model's order."""
+
+    label: str
+    probabilities: dict[str, float]  # softmax of logits/temperature
+    logits: dict[str, float]
+    truncated: bool = False  # whether the pair was longer than the model reads
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+
+class NLI:
+    """A classifier of sentence pairs: `predict`, `logits`, `save_pretrained`.
+
+    Args:
+        model: any sequence classifier of transformers.
+        tokenizer: its tokenizer.
+        name: how reports call it.
+        label_names: names of the logits in order, where the model's configuration does not know them
+            ("LABEL_0"); they become part of the configuration, and are saved with it.
+
+    Attributes:
+        labels: names of the logits in order; those of NLI as `neurogame.labels` spells them.
+        max_length: tokens of a pair, special ones included; what is longer is cut.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        name: str = "model",
+        label_names: Sequence[str] | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
+        self.labels = _names(model, label_names)
+        if label_names is not None:
+            model.config.id2label = dict(enumerate(self.labels))
+            model.config.label2id = {label: i for i, label in enumerate(self.labels)}
+        self.max_length = max_length(model, tokenizer)
+
+    @property
+    def temperature(self) -> float:
+        """Probabilities are softmax(logits/temperature); fitted on dev after training, 1 if it was not.
+
+        It can be set, and is saved with the model's configuration.
+        """
+        found = getattr(self.model.config, _temperature_field(self.model), None)
+        return 1.0 if found is None else _checked_temperature(found, self.name)
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        setattr(self.model.config, _temperature_field(self.model), _checked_temperature(value, self.name))
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model has learned or could have."""
+        return sum(p.numel() for p in self.model.parameters())
+
+    def logits(
+        self, pairs: Sequence[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
+    ) -> Float[Tensor, "pairs labels"]:
+        """Raw logits in the order of `labels`, one row per pair; `progress` is told of each batch."""
+        return self._run(_checked(pairs), batch_size, progress)[0]
+
+    def _run(
+        self, pairs: list[tuple[str, str]], batch_size: int, progress: Progress | None
+    ) -> tuple[Tensor, list[int]]:
+        """Logits, and the tokens of each pair."""
+        check_count("batch_size", batch_size)
+        found = torch.empty(len(pairs), len(self.labels))
+        if not pairs:
+            return found, []
+        rows = encode([Pair(p, h) for p, h in pairs], self.tokenizer, max_length=self.max_length)
+        pad = collate(self.tokenizer)
+        self.model.eval()
+        for batch in sorted_batches(rows.lengths, batch_size):
+            inputs = {key: value.to(self.model.device) for key, value in pad([rows[i] for i in batch]).items()}
+            with torch.inference_mode():
+                answers = self._forward(inputs)
+            found[batch] = answers  # a plain tensor, which callers may change or differentiate through
+            if progress is not None:
+                progress(len(batch))
+        bad = (~found.isfinite()).any(-1).nonzero().flatten().tolist()
+        if bad:
+            raise ModelError(
+                f"the logits of {self.name} are NaN or infinite for {len(bad)} of {len(pairs)} pairs (first: pair "
+                f"{bad[0]}); its training has probably diverged, or its numbers overflow"
+            )
+        return found, rows.lengths
+
+    def _forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        try:
+            return self.model(**inputs).logits.float().cpu()
+        except IndexError as error:
+            raise ModelError(
+                f"{self.name} has no embedding for a token of its tokenizer; does that belong to another model?"
+            ) from error
+
+    @overload
+    def predict(self, premise: str, hypothesis: str) -> Prediction: ...
+    @overload
+    def predict(
+        self,
+        premise: Iterable[tuple[str, str]],
+        *,
+        batch_size: int = ...,
+        show_progress: bool | None = ...,
+        progress: Progress | None = ...,
+    ) -> list[Prediction]: ...
+    def predict(
+        self,
+        premise: str | Iterable[tuple[str, str]],
+        hypothesis: str | None = None,
+        *,
+        batch_size: int = 32,
+        show_progress: bool | None = None,
+        progress: Progress | None = None,
+    ) -> Prediction | list[Prediction]:
+        """The label of one pair, or those of a list of pairs, in its order.
+
+        Args:
+            premise: a sentence, or a list of (premise, hypothesis).
+            hypothesis: a sentence, if `premise` is one.
+            batch_size: pairs per forward pass; the answers do not depend on it.
+            show_progress: a bar on stderr; None: when the list is long.
+            progress: told how many pairs have just been done, instead of the bar.
+        """
+        if isinstance(premise, str):
+            if not isinstance(hypothesis, str):
+                raise TypeError(f"hypothesis must be a sentence to go with the premise, got {hypothesis!r:.60}")
+            return self._predictions([(premise, hypothesis)], 1, None)[0]
+        if hypothesis is not None or not isinstance(premise, Iterable):
+            raise TypeError(
+                "predict takes two sentences, or one list of (premise, hypothesis) pairs (zip makes it of two lists)"
+            )
+        pairs = list(premise)
+        if progress is not None:
+            return self._predictions(pairs, batch_size, progress)
+        shown = len(pairs) >= _LONG if show_progress is None else show_progress
+        with tqdm(total=len(pairs), unit="pair", disable=not shown) as bar:
+            return self._predictions(pairs, batch_size, bar.update)
+
+    def _predictions(
+        self, given: Sequence[tuple[str, str]], batch_size: int, progress: Progress | None
+    ) -> list[Prediction]:
+        pairs = _checked(given)
+        logits, lengths = self._run(pairs, batch_size, progress)
+        probabilities = (logits / self.temperature).softmax(-1)
+        truncated = self._truncated(pairs, lengths)
+        return [
+            Prediction(
+                self.labels[int(row.argmax())],
+                dict(zip(self.labels, p.tolist(), strict=True)),
+                dict(zip(self.labels, row.tolist(), strict=True)),
+                i in truncated,
+            )
+            for i, (row, p) in enumerate(zip(logits, probabilities, strict=True))
+        ]
+
+    def _truncated(self, pairs: list[tuple[str, str]], lengths: list[int]) -> set[int]:
+        """Which pairs did not fit: those that fill `max_length` are encoded once more, in full."""
+        full = [i for i, length in enumerate(lengths) if length >= self.max_length]
+        if not full:
+            return set()
+        texts = [pairs[i][0] for i in full], [pairs[i][1] for i in full]
+        whole = self.tokenizer(*texts, verbose=False)["input_ids"]  # verbose would warn that they are long
+        return {i for i, ids in zip(full, whole, strict=True) if len(ids) > self.max_length}
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Model, tokenizer and configuration as transformers stores them; loads with `load` and the Auto classes."""
+        if Path(folder).is_file():
+            raise FileExistsError(f"{folder} is a file; a model is saved as a folder")
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def load(
+    model: str | Path, *, label_names: Sequence[str] | None = None, device: str | torch.device | None = None
+) -> NLI:
+    """A model from a folder, or by its name on the hub; weights as safetensors only: no pickle is ever read.
+
+    Args:
+        model: a folder that `save_pretrained` wrote, or a name on the hub. A name that looks like a path
+            ("./x", "runs/x" where there is a folder `runs`, "a/b/c") is never looked for there.
+        label_names: names of the logits in order, where the model does not know them; see `NLI`.
+        device: "cpu", "cuda", "cuda:1", "mps" …; None: a GPU of CUDA if there is one, else the CPU.
+    """
+    folder = Path(model).expanduser()
+    local = _is_local(str(model), folder)
+    where = str(folder) if local else str(model)
+    try:
+        found, info = AutoModelForSequenceClassification.from_pretrained(where, **_SAFELY)
+    except _UNLOADABLE as error:
+        raise ModelError(_reason(where, folder if local else None, error)) from error
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+    except _UNLOADABLE as error:
+        raise ModelError(f"{where}: tokenizer.json is missing or damaged ({_short(error)})") from error
+    _check_complete(where, found, tokenizer, info)
+    resolved = folder.resolve()
+    name = (resolved.parent.name if resolved.name == "model" else resolved.name) if local else where
+    return NLI(_on(found, device), tokenizer, name=name, label_names=label_names)
+
+
+def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The longest pair, in tokens, that both can take: what the tokenizer says, within the model's positions.
+
+    Embeddings of positions that keep a row for padding (RoBERTa, MPNet: 514 rows for 512 tokens) begin
+    to count behind it.
+    """
+    config = model.config
+    rows = [getattr(part, "max_position_embeddings", None) for part in (config, getattr(config, "encoder", None))]
+    positions = next((row for row in rows if isinstance(row, int) and row > 0), None)
+    if positions is not None:
+        for name, module in model.named_modules():
+            if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+                positions -= 0 if module.padding_idx is None else module.padding_idx + 1
+                break
+    limit = int(tokenizer.model_max_length)
+    known = [most for most in (limit if limit < 10**9 else None, positions) if most is not None]  # 1e30: not said
+    return min(known, default=MAX_LENGTH)
+
+
+def _is_local(name: str, folder: Path) -> bool:
+    """Whether a model is a folder; one that should be and is not, or holds no model, is an error."""
+    if not name.strip():
+        raise FileNotFoundError("the name of a model is empty; give a folder, or a name on the hub")
+    if folder.is_dir():
+        if (folder / "config.json").is_file():
+            return True
+        inner = next((folder / part for part in ("model", "best") if (folder / part / "config.json").is_file()), None)
+        hint = f"; did you mean {inner}?" if inner else ""
+        raise FileNotFoundError(f"{name} holds no model: config.json is missing{hint}")
+    if folder.exists():
+        raise NotADirectoryError(f"{name} is a file; a model is a folder with config.json and model.safetensors")
+    if name.startswith((".", "~", "/")) or name.endswith("/") or name.count("/") > 1 or "\\" in name:
+        raise FileNotFoundError(f"no model folder at {name}")
+    if folder.parent != Path() and folder.parent.is_dir():
+        there = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
+        shown = f"has {', '.join(there[:10])}" if there else "is empty"
+        raise FileNotFoundError(f"no model folder at {name}; {folder.parent} {shown}")
+    return False
+
+
+def _reason(where: str, folder: Path | None, error: BaseException) -> str:
+    """One line on why a model does not load."""
+    if folder is None:
+        return f"{where} is no folder here and could not be had from the hub: {_short(error)}"
+    pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
+    if not list(folder.glob("*.safetensors")):
+        if pickles:
+            return (
+                f"{where} has its weights as a pickle only ({pickles[0]}), which can run any code when it is read; "
+                "convert it to model.safetensors where you trust it"
+            )
+        return f"{where} holds no weights: model.safetensors is missing"
+    if isinstance(error, SafetensorError):
+        return f"{where}: model.safetensors is damaged or cut short ({_short(error)})"
+    return f"{where} cannot be loaded: {_short(error)}"
+
+
+def _short(error: BaseException) -> str:
+    """The first paragraph of an error, in one line."""
+    return " ".join(str(error).partition("\n\n")[0].split())[:300] or type(error).__name__
+
+
+def _check_complete(
+    where: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, info: Mapping[str, Any]
+) -> None:
+    """Refuse what transformers fills with random numbers, and what is not a number."""
+    wrong = sorted(str(entry[0] if isinstance(entry, tuple | list) else entry) for entry in info["mismatched_keys"])
+    if wrong:
+        raise ModelError(
+            f"{where}: config.json and model.safetensors do not fit: {len(wrong)} weights have another shape, "
+            f"the first is {wrong[0]}"
+        )
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise ModelError(
+            f"{where}: {len(missing)} weights of {type(model).__name__} are missing, the first is {missing[0]}; "
+            "an encoder that was never trained to classify? `neurogame train` can start from it"
+        )
+    for name, weight in model.named_parameters():
+        if not bool(weight.isfinite().all()):
+            raise ModelError(f"{where}: {name} holds NaN or infinite numbers; its training has probably diverged")
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # what transformers makes where there is no file
+        raise ModelError(f"{where}: the tokenizer has no words; is tokenizer.json missing?")
+
+
+def _on(model: PreTrainedModel, device: str | torch.device | None) -> PreTrainedModel:
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ModelError(f"device {str(device)!r} cannot be used here: {_short(error)}") from error
+
+
+def _temperature_field(model: PreTrainedModel) -> str:
+    """Where the configuration keeps the temperature.
+
+    To transformers, "temperature" is an option of text generation: it drops it when it reads the configuration
+    of a model that does not declare it (BERT …) and refuses to save one that has it. Ours declare it.
+    """
+    declared = "temperature" in getattr(type(model.config), "__dataclass_fields__", {})
+    return "temperature" if declared else "label_temperature"
+
+
+def _checked_temperature(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ModelError(f"the temperature of {name} must be a number > 0, got {value!r}")
+    return float(value)
+
+
+def _names(model: PreTrainedModel, given: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of the logits: as given, or the configuration's, spelled as we do where they are NLI labels."""
+    if isinstance(given, str):
+        raise TypeError(f"label_names must be a list of names, got the string {given!r:.60}")
+    id2label = model.config.id2label or {}
+    names = [str(name) for name in (given if given is not None else (id2label[i] for i in sorted(id2label)))]
+    if len(names) != model.config.num_labels:
+        raise ModelError(f"{len(names)} label names for {model.config.num_labels} logits: {', '.join(names)}")
+    found = []
+    for name in names:
+        try:
+            found.append(labels.canonical(name) or name)
+        except labels.UnknownLabelError:
+            found.append(name)
+    if len(set(found)) < len(found):
+        raise ModelError(f"label names must differ, got {', '.join(names)}")
+    return tuple(found)
+
+
+def _checked(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of strings; a dictionary or a set has no first and second."""
+    found: list[tuple[str, str]] = []
+    for i, pair in enumerate(pairs):
+        listed = isinstance(pair, Iterable) and not isinstance(pair, str | Mapping | Set)
+        texts = tuple(pair) if listed else ()
+        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"pair {i} must be (premise, hypothesis), two strings; got {pair!r:.80}")
+        for text in texts:
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"pair {i} is not valid Unicode (half of a surrogate pair): {text!r:.80}") from None
+        found.append((texts[0], texts[1]))
+    return found
