@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TESTS ?= tests
 
-.PHONY: explain test lint bench clean
+.PHONY: explain test test-slow lint bench clean
 .DELETE_ON_ERROR:
 
 explain: $(VENV)/.installed
@@ -13,6 +13,9 @@ explain: $(VENV)/.installed
 
 test: $(VENV)/.tested lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(TESTS)
+
+test-slow: $(VENV)/.tested
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m slow $(TESTS)
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .
@@ -24,7 +27,7 @@ bench: $(VENV)/.benched
 	$(BIN)/python benchmarks/tradeoff.py
 	$(BIN)/python benchmarks/alive.py
 	$(BIN)/python benchmarks/alternatives.py
-	$(BIN)/python benchmarks/record.py couplings values attention
+	$(BIN)/python benchmarks/record.py couplings values attention throughput
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "neurogame needs Python 3.11 or newer; set PYTHON=…" >&2; exit 1; }

@@ -124,7 +124,7 @@ def test_a_wrong_checkpoint_is_refused(tmp_path):
 
     config = json.loads((tmp_path / "other" / "config.json").read_text())
     (tmp_path / "other" / "config.json").write_text(json.dumps({**config, "hidden_size": 64}))
-    with pytest.raises(ValueError, match=r"has shape \[.*32\], but config\.json asks for \[.*64\]"):
+    with pytest.raises(ValueError, match=r"has shape \[[\d, ]*32[\d, ]*\], but config\.json asks for \[[\d, ]*64"):
         NeuroGameForSequenceClassification.from_pretrained(tmp_path / "other")
 
     (tmp_path / "nameless" / "config.json").write_text(json.dumps({"hidden_size": 32}))

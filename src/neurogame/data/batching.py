@@ -1,7 +1,7 @@
 """From pairs to batches of token ids: encoding once, padding per batch, batches of similar length.
 
-For training, transformers' own `LengthGroupedSampler` takes an `EncodedDataset` as it is; here is
-only what it does not offer: a fixed order of batches for evaluation.
+The order of training is `training.randomness`'s; here is the fixed order of batches for evaluation. transformers'
+own samplers take an `EncodedDataset` as it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

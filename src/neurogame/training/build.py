@@ -1,0 +1,189 @@
+"""From a checked run file to the objects it names: data sets, tokenizer, model. Nothing is trained here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from neurogame.data import DataError, PairDataset, load
+from neurogame.data.batching import EncodedDataset, encode
+from neurogame.data.pairs import concatenate
+from neurogame.labels import ID2LABEL, LABEL2ID, LABELS, UnknownLabelError, canonical
+from neurogame.modeling import (
+    DamForSequenceClassification,
+    EsimForSequenceClassification,
+    NeuroGameConfig,
+    NeuroGameForSequenceClassification,
+)
+from neurogame.modeling.loading import load_tokenizer
+from neurogame.modeling.words import build_tokenizer, read_vectors
+from neurogame.training.config import ConfigError, DataSection, ModelSection, RunConfig
+from neurogame.training.randomness import derive, generator
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The data of a run: training sets joined, dev sets joined, test sets each by itself."""
+
+    train: PairDataset
+    dev: PairDataset
+    test: tuple[PairDataset, ...]
+
+
+def read_splits(section: DataSection) -> Splits:
+    """Every data set that the run names; a missing file or an unknown label is found here, before a model is loaded."""
+    options: dict[str, Any] = {"root": section.root, "hub": section.hub, "on_error": section.on_error}
+    options |= {"columns": section.columns, "label_names": section.label_names}
+
+    def sets(names: list[str], limit: int | None = None) -> list[PairDataset]:
+        return [load(name, limit=limit, **options) for name in names]
+
+    def joined(names: list[str], limit: int | None) -> PairDataset:
+        found = sets(names, limit)
+        return found[0] if len(found) == 1 else concatenate("+".join(data.name for data in found), found)
+
+    found = Splits(
+        joined(section.train, section.limit), joined(section.dev, section.dev_limit), tuple(sets(section.test))
+    )
+    names = [data.name for data in (found.dev, *found.test)]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"data.dev and data.test name two sets {twice!r}; in a report each needs a name of its own")
+    return found
+
+
+def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Model and tokenizer, new parameters drawn from the run's seed."""
+    section = config.model
+    torch.manual_seed(derive(config.seed, "parameters"))
+    try:
+        model, tokenizer = _words(config, splits) if section.kind in ("dam", "esim") else _pretrained(section)
+    except ConfigError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        first = " ".join(str(error).split())
+        raise ConfigError(f"model: {section.encoder or section.kind} cannot be built: {first:.400}") from error
+    length, most = config.data.max_length, _positions(model, tokenizer)
+    if most is not None and length > most:
+        raise ConfigError(f"data.max_length = {length} is more than the {most} positions of {section.encoder}")
+    tokenizer.model_max_length = length
+    return model, tokenizer
+
+
+def _positions(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The longest sequence the model can read, by its positions and what its tokenizer says; None: any.
+
+    RoBERTa has two positions more than it can use, and only its tokenizer knows.
+    """
+    config = getattr(model.config, "encoder", model.config)
+    positions = getattr(config, "max_position_embeddings", None)
+    return None if positions is None else min(int(positions), int(tokenizer.model_max_length))
+
+
+def _pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A NeuroGame head on an encoder, or a plain classifier of transformers; float32, whatever the file has."""
+    name = str(section.encoder)
+    if not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise ConfigError(f"model.encoder: no model folder at {name}")
+    found = AutoConfig.from_pretrained(name)
+    if section.kind == "transformers":
+        for option in section.options:
+            if not hasattr(found, option):
+                known = ", ".join(key for key in found.to_diff_dict() if key in found.__dataclass_fields__)
+                raise ConfigError(f"model.options: {option!r} is no option of {name}; it sets: {known}")
+        options = {**_labels(found), **section.options}
+        model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options)
+    else:
+        for option in ("head", "preset") if isinstance(found, NeuroGameConfig) else ():
+            trained = getattr(found, option)
+            if trained != getattr(section, option):
+                raise ConfigError(f"model.{option}: {name} was trained with {trained!r}; it cannot go on with another")
+        options = {"head": section.head, "preset": section.preset, "attention": section.attention, **section.options}
+        model = NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options)
+    return model, load_tokenizer(name)
+
+
+def _labels(found: Any) -> dict[str, Any]:
+    """Our labels for a new classifier; one that has been trained for NLI keeps its own order."""
+    try:
+        names = {canonical(name) for name in (found.id2label or {}).values()}
+    except UnknownLabelError:
+        names = set()
+    return {} if names == set(LABELS) else {"id2label": dict(ID2LABEL), "label2id": dict(LABEL2ID)}
+
+
+def _words(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """DAM or ESIM on the words of the data; a word of dev or test counts only if it has a vector."""
+    section = config.model
+    options = {name: value for name, value in section.options.items() if name != "min_count"}
+    common: dict[str, Any] = {
+        "max_length": config.data.max_length,
+        "null_token": section.kind == "dam",
+        "min_count": section.options.get("min_count", 1),
+    }
+    train, source, known = _sentences(splits.train), None, set()
+    if section.vectors is not None:
+        unseen = set(build_tokenizer(_sentences(splits.dev, *splits.test)).get_vocab())
+        source = read_vectors(section.vectors, unseen | set(build_tokenizer(train).get_vocab()))
+        known = set(source[0])
+        train += sorted(unseen & known)
+    tokenizer = build_tokenizer(train, known=known, **common)
+    kind = DamForSequenceClassification if section.kind == "dam" else EsimForSequenceClassification
+    return kind.from_words(tokenizer, source, seed=derive(config.seed, "parameters"), **options), tokenizer
+
+
+def _sentences(*sets: PairDataset) -> list[str]:
+    return [text for data in sets for pair in data for text in (pair.premise, pair.hypothesis)]
+
+
+class DroppedWords(Dataset[dict[str, Any]]):
+    """Training pairs of which each word of the premise is left out with probability `rate`, anew each epoch.
+
+    The regulariser of the authors' script. A premise keeps at least one word; what is dropped is a
+    function of (seed, epoch, row). Rows are encoded when they are read, `lengths` are those of the whole pairs.
+    """
+
+    def __init__(
+        self, pairs: PairDataset, encoded: EncodedDataset, tokenizer: PreTrainedTokenizerBase, rate: float, seed: int
+    ) -> None:
+        self.pairs, self.encoded, self.tokenizer, self.rate, self.seed = pairs, encoded, tokenizer, rate, seed
+        self.epoch = 0
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens per row, before words are dropped."""
+        return self.encoded.lengths
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called at the start of an epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        pair = self.pairs[index]
+        words = pair.premise.split()
+        draw = torch.rand(len(words), generator=generator(self.seed, "words", self.epoch, index))
+        kept = [word for word, u in zip(words, draw.tolist(), strict=True) if u >= self.rate]
+        premise = " ".join(kept or words[:1])
+        length = self.encoded.max_length
+        row = dict(self.tokenizer(premise, pair.hypothesis, truncation="longest_first", max_length=length))
+        return {**row, "labels": self.encoded[index]["labels"]}
+
+
+def encoded_training(config: RunConfig, splits: Splits, tokenizer: Any, model: PreTrainedModel) -> Any:
+    """Training rows, with word dropout if the recipe has it."""
+    rows = encode(splits.train, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
+    if rows.labels is None:
+        raise ConfigError(f"data.train: {splits.train.name} cannot be trained on: {rows.without_labels}")
+    rate = config.training.premise_word_dropout
+    return DroppedWords(splits.train, rows, tokenizer, rate, config.seed) if rate else rows

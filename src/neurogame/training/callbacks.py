@@ -1,0 +1,168 @@
+"""What happens between the steps of a run: averaging, temperature, complete checkpoints, the best model, progress."""
+
+import math
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import ProgressCallback
+
+from neurogame.attention import NeuroGameAttention
+from neurogame.training.config import GammaSection
+
+if TYPE_CHECKING:
+    from neurogame.training.trainer import NeuroGameTrainer
+
+COMPLETE = "complete"  # the last file of a checkpoint: one without it was cut off while it was written
+METRIC = "eval_accuracy"
+
+
+class AverageWeights(TrainerCallback):
+    """After each optimiser step the average moves towards the weights."""
+
+    def __init__(self, trainer: "NeuroGameTrainer") -> None:
+        self.trainer = trainer
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """The parameters have just been updated."""
+        assert self.trainer.averaged is not None
+        self.trainer.averaged.update_parameters(self.trainer.model)
+
+
+class Epochs(TrainerCallback):
+    """Tells the sampler and the data set which epoch it is.
+
+    accelerate tells the data set only where the sampler does not want to know, and nobody in an epoch that is
+    resumed by several processes.
+    """
+
+    def __init__(self, trainer: "NeuroGameTrainer") -> None:
+        self.trainer = trainer
+
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """`state.epoch` counts finished epochs, with a fraction where one is resumed."""
+        parts: list[Any] = [self.trainer.sampler, self.trainer.train_dataset]
+        for part in parts:
+            if hasattr(part, "set_epoch"):
+                part.set_epoch(int(state.epoch or 0))
+
+
+class TemperatureSchedule(TrainerCallback):
+    """γ learned, held at a value, or moved geometrically from `start` to `end` over the run."""
+
+    def __init__(self, trainer: "NeuroGameTrainer", section: GammaSection) -> None:
+        self.trainer, self.section = trainer, section
+        if section.start is not None:
+            self._set(section.start)
+        if section.schedule != "learned":
+            for layer in self._layers():
+                layer.log_gamma.requires_grad = False
+
+    def _layers(self) -> list[NeuroGameAttention]:
+        models = [self.trainer.model]
+        if self.trainer.averaged is not None:  # a schedule is not averaged: what is evaluated has today's γ
+            models.append(self.trainer.averaged.module)
+        return [layer for model in models for layer in model.modules() if isinstance(layer, NeuroGameAttention)]
+
+    def _set(self, gamma: float) -> None:
+        with torch.no_grad():
+            for layer in self._layers():
+                layer.log_gamma.fill_(math.log(gamma))
+
+    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """γ_t = start^(1−t) · end^t with t the share of the run that is done."""
+        section = self.section
+        if section.schedule == "annealed":
+            assert section.start is not None
+            assert section.end is not None
+            t = state.global_step / max(1, state.max_steps - 1)
+            self._set(section.start ** (1.0 - t) * section.end**t)
+
+
+class CompleteCheckpoints(TrainerCallback):
+    """Marks a checkpoint as whole once everything of it has been written, and only then deletes older ones.
+
+    The log is written out with it: what has been summed up since the last entry is not in a checkpoint.
+    """
+
+    def __init__(self, keep: int) -> None:
+        self.keep = keep
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """A checkpoint within an epoch is due."""
+        control.should_log |= control.should_save
+
+    on_epoch_end = on_step_end
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """The Trainer has written all its files."""
+        folder = Path(args.output_dir)
+        if args.should_save:
+            (folder / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+            for path in checkpoints(folder)[: -self.keep]:
+                shutil.rmtree(path)
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints that are whole, the newest last."""
+    whole = [path for path in folder.glob("checkpoint-*") if (path / COMPLETE).exists()]
+    return sorted(whole, key=lambda path: int(path.name.rpartition("-")[2]))
+
+
+def delete_unfinished(folder: Path) -> None:
+    """Checkpoints that were cut off while they were written."""
+    whole = checkpoints(folder)
+    for path in folder.glob("checkpoint-*"):
+        if path not in whole:
+            shutil.rmtree(path)
+
+
+def exhausted(log: list[dict[str, Any]], patience: int | None) -> bool:
+    """Whether the last `patience` evaluations were no better than the best before them."""
+    history = [entry[METRIC] for entry in log if METRIC in entry]
+    return patience is not None and len(history) > 0 and len(history) - 1 - history.index(max(history)) >= patience
+
+
+class BestModel(TrainerCallback):
+    """Keeps the model with the best dev accuracy, and stops when it has not improved for `patience` evaluations.
+
+    Both are read off the log of the run, which a checkpoint carries: nothing else to resume.
+    """
+
+    def __init__(self, trainer: "NeuroGameTrainer", folder: Path, patience: int | None) -> None:
+        self.trainer, self.folder, self.patience = trainer, folder, patience
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """The evaluation has been logged."""
+        history = [entry[METRIC] for entry in state.log_history if METRIC in entry]
+        if len(history) == 1 or history[-1] > max(history[:-1]):
+            if args.should_save:
+                self._keep()
+        elif exhausted(state.log_history, self.patience):
+            control.should_training_stop = True
+
+    def _keep(self) -> None:
+        """Written beside the old one, then put in its place."""
+        fresh = self.folder.with_name(self.folder.name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        self.trainer.save_model(str(fresh), _internal_call=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        fresh.rename(self.folder)
+
+
+class Bar(ProgressCallback):
+    """transformers' progress bar with the log beside it, on stderr: stdout is for results."""
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any
+    ) -> None:
+        """The latest figures follow the bar."""
+        if state.is_world_process_zero and self.training_bar is not None and logs is not None:
+            names = {"loss": "loss", "learning_rate": "lr", METRIC: "dev"}
+            shown = {short: f"{logs[name]:.4g}" for name, short in names.items() if name in logs}
+            self._shown = {**getattr(self, "_shown", {}), **shown}
+            self.training_bar.set_postfix(self._shown)

@@ -1,0 +1,323 @@
+"""A run as a YAML file: what is trained, on what, how. Everything is checked before anything runs.
+
+The sections are pydantic models; an unknown key, a wrong type or an impossible combination is refused
+with one line that names the file, the key, what was found and what is allowed.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from transformers import BertConfig
+
+from neurogame.attention import AttentionConfig
+from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
+from neurogame.modeling.configuration import Head
+from neurogame.modeling.dam import WordPairConfig
+
+Kind = Literal["neurogame", "transformers", "dam", "esim"]
+Schedule = Literal["multistep", "linear", "cosine", "constant", "plateau"]
+
+# Fields of a model's configuration that a run file does not set under `options`: they have a place of their
+# own, or are known only when the data have been read, or belong to the result.
+_ELSEWHERE = {"encoder", "head", "preset", "attention", "id2label", "label2id", "temperature"}
+_ELSEWHERE |= {"vocab_size", "missing_words", "pad_token_id"}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "neurogame": dict(NeuroGameConfig.__annotations__),
+    "dam": {**WordPairConfig.__annotations__, **DamConfig.__annotations__, "min_count": int},
+    "esim": {**WordPairConfig.__annotations__, **EsimConfig.__annotations__, "min_count": int},
+}
+
+
+class ConfigError(ValueError):
+    """A run file that cannot be run; the message is one line."""
+
+
+class TrainingError(ValueError):
+    """A run that cannot go on; the message is one line."""
+
+
+class Section(BaseModel):
+    """Frozen; a key that is not a field is an error, not a comment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class ModelSection(Section):
+    """What is trained."""
+
+    kind: Kind = "neurogame"  # "transformers" is AutoModelForSequenceClassification: BERT, RoBERTa, ALBERT …
+    encoder: str | None = None  # name or path of a pretrained model: an encoder, or a model to go on from
+    head: Head = "neurogame"
+    preset: Literal["default", "paper"] = "default"
+    vectors: str | None = None  # DAM, ESIM: a file of word vectors, or package:NAME
+    options: dict[str, Any] = Field(default_factory=dict)  # further fields of the model's configuration
+    attention: dict[str, Any] = Field(default_factory=dict)  # options of the NeuroGame layer, over the preset
+
+    @field_validator("options")
+    @classmethod
+    def _options(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Those of transformers' models are checked against the model's own configuration, in `build`."""
+        kind = info.data.get("kind")
+        if kind not in _OPTIONS:
+            return value
+        return _typed(value, {name: kept for name, kept in _OPTIONS[kind].items() if name not in _ELSEWHERE})
+
+    @field_validator("attention")
+    @classmethod
+    def _attention(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return _typed(value, AttentionConfig.__annotations__)
+
+    @model_validator(mode="after")
+    def _complete(self) -> "ModelSection":
+        pretrained = self.kind in ("neurogame", "transformers")
+        if pretrained and not self.encoder:
+            raise ValueError(f"encoder is missing: kind = {self.kind!r} needs the name or path of a pretrained model")
+        if pretrained and self.vectors:
+            raise ValueError(f"vectors belong to kind = 'dam' or 'esim', not {self.kind!r}")
+        if not pretrained and self.encoder:
+            raise ValueError(f"encoder belongs to kind = 'neurogame' or 'transformers', not {self.kind!r}")
+        if self.kind != "neurogame":
+            for name, default in (("attention", {}), ("head", "neurogame"), ("preset", "default")):
+                if getattr(self, name) != default:
+                    raise ValueError(f"{name} belongs to kind = 'neurogame', not {self.kind!r}")
+        self._check_model()
+        return self
+
+    def _check_model(self) -> None:
+        """The model's own configuration knows what it accepts; the encoder's sizes do not matter for that."""
+        options = {name: value for name, value in self.options.items() if name != "min_count"}
+        try:
+            if self.kind == "neurogame":
+                NeuroGameConfig(
+                    encoder=BertConfig(), head=self.head, preset=self.preset, attention=self.attention, **options
+                )
+            elif self.kind in ("dam", "esim"):
+                (DamConfig if self.kind == "dam" else EsimConfig)(**options)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+        if self.options.get("min_count", 1) < 1:
+            raise ValueError(f"options.min_count must be at least 1, got {self.options['min_count']}")
+
+
+class DataSection(Section):
+    """What it is trained and chosen on: names ("snli/train") or files, under `root` if they are names."""
+
+    train: list[str]
+    dev: list[str]
+    test: list[str] = Field(default_factory=list)  # evaluated once, when training has ended
+    root: str | None = None
+    hub: bool = False  # whether a name that is not found locally may be downloaded
+    columns: dict[str, str] | None = None
+    label_names: list[str] | dict[str, str] | None = None
+    on_error: Literal["raise", "skip"] = "raise"
+    limit: int | None = Field(None, ge=1)  # rows of each training set
+    dev_limit: int | None = Field(None, ge=1)
+    max_length: int = Field(128, ge=4)
+
+    @field_validator("train", "dev", "test", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("train", "dev")
+    @classmethod
+    def _named(cls, value: list[str]) -> list[str]:
+        if not value:
+            raise ValueError("at least one data set is needed")
+        return value
+
+
+class GammaSection(Section):
+    """The temperature γ over the run: "learned" per head, "constant" at `start`, "annealed" from `start` to `end`."""
+
+    schedule: Literal["learned", "constant", "annealed"] = "learned"
+    start: float | None = Field(None, gt=0)  # None: where the preset starts
+    end: float | None = Field(None, gt=0)
+
+    @model_validator(mode="after")
+    def _complete(self) -> "GammaSection":
+        if self.schedule == "annealed" and (self.start is None or self.end is None):
+            raise ValueError("annealed needs start and end")
+        if self.schedule != "annealed" and self.end is not None:
+            raise ValueError(f"end belongs to schedule = 'annealed', not {self.schedule!r}")
+        return self
+
+
+class TrainingSection(Section):
+    """How it is trained. The defaults fine-tune a small encoder; configs/paper-*.yaml hold the paper's recipe."""
+
+    optimizer: Literal["adamw", "adagrad"] = "adamw"
+    epochs: float = Field(3.0, gt=0)
+    max_steps: int | None = Field(None, ge=1)  # optimiser steps; overrides epochs
+    batch_size: int = Field(32, ge=1)  # per process
+    accumulation: int = Field(1, ge=1)
+    eval_batch_size: int = Field(64, ge=1)
+    learning_rate: float = Field(1e-4, gt=0)
+    head_multiplier: float = Field(1.0, gt=0)  # learning rate of everything that is not the encoder
+    weight_decay: float = Field(0.01, ge=0)
+    schedule: Schedule = "linear"  # "plateau": × decay at every evaluation that is not the best so far
+    warmup: float = Field(0.1, ge=0, lt=1)  # share of the steps
+    milestones: list[float] = Field(default_factory=list)  # epochs after which multistep multiplies the rate by `decay`
+    decay: float = Field(0.1, gt=0, lt=1)  # of multistep and plateau
+    clip: float = Field(1.0, ge=0)  # 0: no clipping
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    mixup: float = Field(0.0, ge=0)  # α of Beta(α, α); 0: off
+    mixup_on: Literal["pooled", "embeddings"] = "pooled"
+    ema: float = Field(0.0, ge=0, lt=1)  # decay of the averaged weights that are evaluated and saved; 0: off
+    ema_warmup: bool = True  # decay min(ema, (1 + t)/(10 + t)): a short run does not average its random start
+    premise_word_dropout: float = Field(0.0, ge=0, lt=1)
+    freeze: Literal["nothing", "embeddings", "encoder"] = "nothing"
+    gamma: GammaSection = GammaSection()
+    patience: int | None = Field(None, ge=1)  # evaluations without a better one before it stops
+    evaluate_every: int | None = Field(None, ge=1)  # steps; None: after each epoch
+    checkpoint_every: int | None = Field(None, ge=1)  # steps; None: after each epoch
+    keep: int = Field(2, ge=1)  # checkpoints
+    bf16: bool = False
+    gradient_checkpointing: bool = False
+    tensorboard: bool = True
+    calibrate: bool = True  # fit the temperature of the probabilities on dev
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "TrainingSection":
+        if self.schedule == "multistep" and not self.milestones:
+            raise ValueError("schedule = 'multistep' needs milestones, the epochs after which the rate falls")
+        if self.schedule != "multistep" and self.milestones:
+            raise ValueError(f"milestones belong to schedule = 'multistep', not {self.schedule!r}")
+        if any(not 0 < m < self.epochs for m in self.milestones):
+            raise ValueError(f"milestones {self.milestones} must lie within the {self.epochs:g} epochs")
+        if self.schedule == "plateau" and self.warmup > 0:
+            raise ValueError("schedule = 'plateau' has no warm-up; set warmup = 0")
+        return self
+
+
+class RunConfig(Section):
+    """One run."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    output: str | None = None  # folder of the run; None: runs/NAME
+    seed: int = Field(0, ge=0, lt=2**31)
+    model: ModelSection
+    data: DataSection
+    training: TrainingSection = TrainingSection()
+
+    @field_validator("model", "data", "training", mode="before")
+    @classmethod
+    def _empty(cls, value: Any) -> Any:
+        """A section all of whose lines are comments."""
+        return {} if value is None else value
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of this run is written."""
+        return Path(self.output) if self.output else Path("runs") / self.name
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "RunConfig":
+        model, training = self.model, self.training
+        if model.kind == "transformers" and training.mixup > 0 and training.mixup_on == "pooled":
+            raise ValueError(
+                "training.mixup_on = 'pooled' needs a model of ours; use 'embeddings' for kind = 'transformers'"
+            )
+        if model.kind in ("dam", "esim") and training.mixup > 0 and training.mixup_on == "embeddings":
+            raise ValueError(
+                f"training.mixup_on = 'embeddings' needs an encoder; use 'pooled' for kind = {model.kind!r}"
+            )
+        if model.kind in ("dam", "esim") and training.gradient_checkpointing:
+            raise ValueError(f"training.gradient_checkpointing needs an encoder, not kind = {model.kind!r}")
+        if training.gamma != GammaSection() and (model.kind, model.head) != ("neurogame", "neurogame"):
+            raise ValueError(
+                f"training.gamma needs the neurogame head, not kind = {model.kind!r}, head = {model.head!r}"
+            )
+        return self
+
+
+def read_config(path: str | Path, overrides: Iterable[str] = ()) -> RunConfig:
+    """A run file, with `key.of.section=value` overrides on top (values are read as YAML)."""
+    path = Path(path)
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(
+            f"{path}: a run file is a mapping with model, data and training; found {type(found).__name__}"
+        )
+    for override in overrides:
+        _override(found, override)
+    return parse_config(found, str(path))
+
+
+def parse_config(content: dict[str, Any], source: str = "config") -> RunConfig:
+    """Checked; the first mistake is named, and how many more there are."""
+    try:
+        return RunConfig.model_validate(content)
+    except ValidationError as error:
+        mistakes = error.errors()
+        first = mistakes[0]
+        where = ".".join(str(part) for part in first["loc"]) or "run"
+        given = first.get("input")
+        shown = f", got {given!r:.60}" if isinstance(given, str | int | float | bool) else ""
+        more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+        message = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            message = f"unknown key; allowed: {', '.join(_allowed(first['loc'][:-1]))}"
+            shown = ""
+        raise ConfigError(f"{source}: {where}: {message}{shown}{more}") from None
+
+
+def _allowed(location: tuple[Any, ...]) -> list[str]:
+    """The fields of the section at `location`."""
+    section: Any = RunConfig
+    for part in location:
+        section = section.model_fields[part].annotation
+    return list(section.model_fields)
+
+
+def _typed(options: dict[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Each option as its annotation has it ("1e-5" is a string in YAML, a number here)."""
+    found = {}
+    for name, value in options.items():
+        if name not in kinds:
+            raise ValueError(f"{name!r} is unknown; allowed: {', '.join(kinds)}")
+        try:
+            found[name] = TypeAdapter(kinds[name]).validate_python(value)
+        except ValidationError as error:
+            raise ValueError(f"{name}: {error.errors()[0]['msg']}, got {value!r:.60}") from None
+    return found
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    """Set `a.b=value` in place."""
+    key, equals, value = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {override!r}: expected key=value, such as training.epochs=1")
+    *sections, last = key.strip().split(".")
+    target = content
+    for section in sections:
+        inner = target[section] = {} if target.get(section) is None else target[section]
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {override!r}: {section} is not a section")
+        target = inner
+    try:
+        target[last] = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {override!r}: the value is not valid YAML") from None
+
+
+def dump_config(config: RunConfig) -> str:
+    """The run file that reproduces this run, every default written out."""
+    return yaml.safe_dump(config.model_dump(), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,245 @@
+"""`train`: one run from its YAML file to a folder with the model, its figures, and a card that says what it is.
+
+    run folder/
+      config.yaml          every setting, defaults written out
+      checkpoints/         what --resume needs; each is also a model to use
+      best/                the model with the best dev accuracy so far
+      model/               the result: weights, tokenizer, README.md
+      metrics.json         dev and test, time, data, versions
+      report.md            the same as tables
+      curves.png, confusion.png, tensorboard/
+
+The folder belongs to one run: another run with the same name is refused, and a resumed one must have
+the same configuration.
+"""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import EvalPrediction, TrainerState, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
+from transformers.utils import logging as transformers_logging
+
+from neurogame.data.batching import collate, encode
+from neurogame.evaluation import Report, evaluate, figures, fit_temperature
+from neurogame.extras import need
+from neurogame.nli import NLI
+from neurogame.training import card, curves
+from neurogame.training.build import Splits, build, encoded_training, read_splits
+from neurogame.training.callbacks import METRIC, Bar, BestModel, checkpoints, delete_unfinished, exhausted
+from neurogame.training.config import ConfigError, RunConfig, TrainingError, dump_config
+from neurogame.training.trainer import NeuroGameTrainer
+
+
+def train(config: RunConfig, *, resume: bool = False, show_progress: bool = True) -> dict[str, Any]:
+    """Run it; returns what metrics.json holds.
+
+    Args:
+        config: the checked run file.
+        resume: go on from the last whole checkpoint in the run's folder.
+        show_progress: bars on stderr.
+    """
+    first = int(os.environ.get("RANK", "0")) == 0
+    if first:
+        _claim(config.folder, config, resume=resume)
+    start = time.perf_counter()
+    try:
+        splits = read_splits(config.data)
+        model, tokenizer = build(config, splits)
+        trainer = make_trainer(config, model, tokenizer, splits, show_progress=show_progress)
+    except BaseException:
+        if first and not resume:
+            shutil.rmtree(config.folder)  # nothing has happened yet, and nothing is to be in the way of the next try
+        raise
+    _run(trainer, resume=resume)
+    if not trainer.is_world_process_zero():
+        return {}
+    nli = finish(config, trainer, splits)
+    # Dev is cross-fitted: no temperature is judged on the pairs it was fitted on.
+    calibration = splits.dev if config.training.calibrate else None
+    size = config.training.eval_batch_size
+    report = evaluate(nli, [splits.dev, *splits.test], calibration=calibration, batch_size=size)
+    return _write(config, splits, trainer, nli, report, time.perf_counter() - start)
+
+
+def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
+    """Make the folder, or check that it is this run's."""
+    written = folder / "config.yaml"
+    text = dump_config(config)
+    if resume:
+        if not written.exists():
+            raise ConfigError(f"nothing to resume: {folder} holds no run")
+        if (folder / "metrics.json").exists():
+            raise ConfigError(f"nothing to resume: the run in {folder} has ended")
+        if written.read_text(encoding="utf-8") != text:
+            raise ConfigError(f"{written} differs from this configuration; a run is resumed as it was started")
+        delete_unfinished(folder / "checkpoints")
+        return
+    taken = f"{folder} already holds a run; give this one another name, or go on with it with --resume"
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(taken)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with written.open("x", encoding="utf-8") as file:  # of two runs that start at once one gets it
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(taken) from None
+
+
+def _run(trainer: NeuroGameTrainer, *, resume: bool) -> None:
+    """Train to the end; a resumed run that had stopped for want of patience stays stopped."""
+    whole = checkpoints(Path(trainer.args.output_dir)) if resume else []
+    if whole:
+        state = TrainerState.load_from_json(str(whole[-1] / "trainer_state.json"))
+        if exhausted(state.log_history, trainer.recipe.patience):
+            trainer.state = state
+            return
+    trainer.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
+
+
+def arguments(config: RunConfig) -> TrainingArguments:
+    """The run file in the words of transformers."""
+    t = config.training
+    cuda, several = torch.cuda.is_available(), int(os.environ.get("WORLD_SIZE", "1")) > 1
+    schedules = {"multistep": "constant", "constant": "constant_with_warmup", "plateau": "reduce_lr_on_plateau"}
+    plateau = {"mode": "max", "factor": t.decay, "patience": 0} if t.schedule == "plateau" else None
+    return TrainingArguments(
+        optim={"adamw": "adamw_torch_fused", "adagrad": "adagrad"}[t.optimizer],
+        output_dir=str(config.folder / "checkpoints"),
+        num_train_epochs=t.epochs,
+        max_steps=-1 if t.max_steps is None else t.max_steps,
+        per_device_train_batch_size=t.batch_size,
+        per_device_eval_batch_size=t.eval_batch_size,
+        gradient_accumulation_steps=t.accumulation,
+        learning_rate=t.learning_rate,
+        weight_decay=t.weight_decay,
+        lr_scheduler_type=schedules.get(t.schedule, t.schedule),
+        lr_scheduler_kwargs=plateau,
+        metric_for_best_model=METRIC if t.schedule == "plateau" else None,
+        warmup_steps=t.warmup,
+        max_grad_norm=t.clip,
+        bf16=t.bf16,
+        gradient_checkpointing=t.gradient_checkpointing,
+        logging_steps=0.01,  # of the run
+        logging_first_step=True,
+        logging_nan_inf_filter=False,  # the trainer stops there
+        disable_tqdm=True,  # `Bar` is the bar
+        report_to=[],
+        seed=config.seed,
+        use_cpu=not cuda,
+        ddp_backend="gloo" if several and not cuda else None,
+        dataloader_pin_memory=cuda,
+        remove_unused_columns=False,
+        eval_strategy="epoch" if t.evaluate_every is None else "steps",
+        eval_steps=t.evaluate_every,
+        save_strategy="epoch" if t.checkpoint_every is None else "steps",
+        save_steps=t.checkpoint_every or 500,
+    )
+
+
+def make_trainer(
+    config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show_progress: bool = True
+) -> NeuroGameTrainer:
+    """The trainer of a run, with its data encoded and its callbacks in place."""
+    dev = encode(splits.dev, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
+    if dev.labels is None:
+        raise ConfigError(f"data.dev: {splits.dev.name} cannot choose a model: {dev.without_labels}")
+    trainer = NeuroGameTrainer(
+        model,
+        arguments(config),
+        config.training,
+        train_dataset=encoded_training(config, splits, tokenizer, model),
+        eval_dataset=dev,
+        data_collator=collate(tokenizer),
+        processing_class=tokenizer,
+        compute_metrics=measured,
+    )
+    trainer.remove_callback(PrinterCallback)  # prints the log to stdout, which is for results
+    if show_progress:
+        trainer.add_callback(Bar())
+    trainer.add_callback(BestModel(trainer, config.folder / "best", config.training.patience))
+    if config.training.tensorboard and trainer.is_world_process_zero():
+        need("tensorboard", "train")
+        from torch.utils.tensorboard import SummaryWriter
+        from transformers.integrations import TensorBoardCallback
+
+        trainer.add_callback(TensorBoardCallback(SummaryWriter(str(config.folder / "tensorboard"))))
+    return trainer
+
+
+def measured(found: EvalPrediction) -> dict[str, float]:
+    """Accuracy and mean cross-entropy of the rows; the Trainer's own loss is a mean over batches."""
+    logits = found.predictions[0] if isinstance(found.predictions, tuple) else found.predictions
+    z, rows = np.asarray(logits, dtype=np.float64), np.arange(len(found.label_ids))
+    losses = np.logaddexp.reduce(z, axis=-1) - z[rows, found.label_ids]
+    return {"accuracy": float((z.argmax(-1) == found.label_ids).mean()), "loss": float(losses.mean())}
+
+
+def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits) -> NLI:
+    """The best model, its temperature fitted on dev, saved as `model/`."""
+    best = config.folder / "best"
+    if not best.is_dir():
+        raise TrainingError(f"{best} is missing: the best model of this run has been deleted")
+    model = type(trainer.model).from_pretrained(best, dtype=torch.float32)
+    nli = NLI(model, trainer.processing_class, name=config.name)
+    if config.training.calibrate:
+        pairs = [(pair.premise, pair.hypothesis) for pair in splits.dev]
+        logits = nli.logits(pairs, batch_size=config.training.eval_batch_size).double().numpy()
+        gold = np.array([nli.labels.index(str(pair.label)) for pair in splits.dev])
+        nli.temperature = round(fit_temperature(logits, gold), 4)
+    fresh = config.folder / "model.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    nli.save_pretrained(fresh)
+    shutil.rmtree(config.folder / "model", ignore_errors=True)
+    fresh.rename(config.folder / "model")
+    return nli
+
+
+def _write(
+    config: RunConfig,
+    splits: Splits,
+    trainer: NeuroGameTrainer,
+    nli: NLI,
+    report: Report,
+    seconds: float,
+) -> dict[str, Any]:
+    """metrics.json, the figures and the card."""
+    folder, history = config.folder, trainer.state.log_history
+    metrics = {
+        "name": config.name,
+        "seed": config.seed,
+        "parameters": nli.parameters,
+        "trained_parameters": sum(p.numel() for p in trainer.model.parameters() if p.requires_grad),
+        "temperature": nli.temperature,
+        "seconds": round(seconds, 1),
+        "steps": trainer.state.global_step,
+        "data": {
+            "train": card.described(splits.train),
+            "dev": card.described(splits.dev),
+            "test": [card.described(data) for data in splits.test],
+        },
+        "evaluation": report.to_dict(),
+        "history": history,
+        "versions": card.versions(),
+    }
+    curves.draw(history, folder / "curves.png")
+    figures.confusion(report, folder / "confusion.png")
+    (folder / "report.md").write_text(report.to_markdown(), encoding="utf-8")
+    (folder / "model" / "README.md").write_text(card.write(config, metrics, report), encoding="utf-8")
+    fresh = folder / "metrics.json.new"
+    fresh.write_text(json.dumps(metrics, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    fresh.rename(folder / "metrics.json")  # last: its presence says that the run has ended
+    shutil.rmtree(folder / "best", ignore_errors=True)
+    return metrics
+
+
+def quiet() -> None:
+    """transformers' bars and load reports off: a run shows its own."""
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
