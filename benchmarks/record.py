@@ -3,6 +3,7 @@
     python benchmarks/record.py attention      # minutes; leave the machine alone meanwhile
     python benchmarks/record.py values
     python benchmarks/record.py couplings
+    python benchmarks/record.py throughput
 
 The same as `neurogame benchmark NAME --json --figure FILE`, in the places the documentation reads from.
 """
@@ -13,7 +14,12 @@ from importlib import import_module
 from common import RESULTS, Clock, progress, save
 from rich.console import Console
 
-FIGURES = {"attention": "attention", "values": "values-error", "couplings": "couplings-error"}
+FIGURES = {
+    "attention": "attention",
+    "values": "values-error",
+    "couplings": "couplings-error",
+    "throughput": "throughput",
+}
 
 
 def main() -> None:

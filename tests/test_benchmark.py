@@ -95,3 +95,18 @@ def test_missing_extras_are_one_line(monkeypatch):
         "neurogame benchmark couplings: matplotlib is missing: pip install 'neurogame[bench]'"
     )
     assert "Traceback" not in result.stderr
+
+
+def test_throughput_runs_and_draws(tmp_path, monkeypatch):
+    """On a tiny scale: every head is trained and evaluated, mean is the unit."""
+    from neurogame.benchmark import throughput
+
+    monkeypatch.setattr(throughput, "BATCH", 2)
+    monkeypatch.setattr(throughput, "SIZES", {**throughput.SIZES, "num_hidden_layers": 1, "vocab_size": 2000})
+    found = throughput.run(repetitions=1, heads=("neurogame", "cls"))
+    assert [row["head"] for row in found["rows"]] == ["mean", "neurogame", "cls"]
+    assert found["rows"][0]["training ratio"] == found["rows"][0]["evaluation ratio"] == 1.0
+    assert all(row["training pairs/s"] > 0 for row in found["rows"])
+    assert "neurogame" in shown(throughput.table(found))
+    throughput.figure(found, tmp_path / "throughput.png")
+    assert (tmp_path / "throughput.png").stat().st_size > 1000
