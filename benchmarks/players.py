@@ -17,9 +17,9 @@ from typing import Any
 
 from common import Clock, progress, save, show
 
+from neurogame.modeling.loading import quiet
 from neurogame.training import train
 from neurogame.training.config import parse_config
-from neurogame.training.run import quiet
 
 
 def one(players: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
@@ -69,6 +69,7 @@ def main() -> None:
         rows.append({"players": players, "accuracy": mean(found), "standard deviation": spread, "runs": len(found)})
     show(f"{args.head} head, {args.pairs} pairs, {args.epochs:g} epochs, dev 2 000 pairs", rows)
     protocol = {"pairs": args.pairs, "epochs": args.epochs, "head": args.head, "train": args.train, "dev": args.dev}
+    protocol["encoder"] = "all-MiniLM-L6-v2" if args.encoder == str(default) else Path(args.encoder).name
     save("players", clock(), protocol=protocol, rows=rows, runs=runs)
 
 

@@ -233,6 +233,7 @@ def test_models_of_the_same_name_are_told_apart(place, tmp_path):
 def test_evaluate_mistakes(place, tmp_path):
     model, data = place / "two", place / "first.csv"
     (tmp_path / "file").write_text("")
+    (tmp_path / "file.png").write_text("")
     for arguments, message in [
         ((model, "-d", tmp_path / "absent.csv"), "absent.csv does not exist"),
         ((model, "-d", "snli/tset"), "snli/test"),
@@ -243,6 +244,7 @@ def test_evaluate_mistakes(place, tmp_path):
         ((model, "--model-labels", "yes,no", "-d", data), "2 label names for 3 logits"),
         ((model, "-d", data, "--column", "premise=nothing"), "nothing"),
         ((model, "-d", data, "--figure", tmp_path / "report.pdf"), ".png or .svg"),
+        ((model, "-d", data, "--figure", tmp_path / "file.png"), "exists already"),
         ((model, "-d", data, "-o", tmp_path / "file"), "is a file"),
         ((model, "-d", data, "--against", tmp_path), "no report.json"),
         ((model, "-d", data, "--calibrate", tmp_path / "absent.csv"), "does not exist"),

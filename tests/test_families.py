@@ -339,3 +339,41 @@ def test_importing_the_package_registers_the_models():
     config = AutoConfig.for_model("neurogame", encoder=tiny.encoder_config().to_dict())
     assert type(AutoModelForSequenceClassification.from_config(config)) is NeuroGameForSequenceClassification
     assert type(AutoModel.from_config(config).encoder) is BertModel
+
+
+# --- what must not be taken for a pretrained model ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
+def test_a_plain_classifier_needs_the_weights_of_its_encoder(family, tmp_path):
+    saved = tiny.encoder(family, masked_lm=True)
+    saved.save_pretrained(tmp_path)
+    tiny.tokenizer(family).save_pretrained(tmp_path)
+    section = ModelSection(kind="transformers", encoder=str(tmp_path))
+    assert _pretrained(section)[0].config.num_labels == 3
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 20}))
+    with pytest.raises(ValueError, match=r"has shape \[[\d, ]+\], but config\.json asks for"):
+        _pretrained(section)
+    weights = load_file(tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    save_file({f"other.{name}": tensor for name, tensor in weights.items()}, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match=r"lacks \d+ of the \d+ weights"):
+        _pretrained(section)
+
+
+def test_a_trained_model_goes_on_as_it_was_built(tmp_path):
+    tiny.model(attention={"couplings": "none"}).save_pretrained(tmp_path)
+    tiny.tokenizer().save_pretrained(tmp_path)
+    same = _pretrained(ModelSection(encoder=str(tmp_path), options={"dropout": 0.3}))[0]
+    assert same.config.attention == {"couplings": "none"}
+    for change in ({"attention": {"couplings": "pairs"}}, {"options": {"classifier_layers": 2}}, {"head": "mean"}):
+        with pytest.raises(ValueError, match="was trained with .*; it cannot go on with"):
+            _pretrained(ModelSection(encoder=str(tmp_path), **change))
+
+
+def test_an_encoder_can_be_named_in_the_configuration(tmp_path):
+    tiny.encoder_config().save_pretrained(tmp_path)
+    config = NeuroGameConfig(encoder=str(tmp_path))
+    assert config.encoder.to_dict() == AutoConfig.from_pretrained(tmp_path).to_dict()
+    assert NeuroGameForSequenceClassification(config).config.hidden_size == tiny.SIZES["hidden_size"]

@@ -63,6 +63,7 @@ def test_the_papers_recipe_to_the_letter(name):
     assert (model.options["dropout"], t.label_smoothing, t.mixup, t.mixup_on) == (0.15, 0.1, 0.2, "pooled")
     assert (t.ema, t.ema_warmup, t.premise_word_dropout) == (0.999, False, 0.0)
     assert config.data.max_length == 128
+    assert model.options["equal_size"] is False  # one hidden layer of the encoder's width
 
 
 def test_the_default_file_says_what_the_defaults_are():

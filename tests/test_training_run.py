@@ -19,6 +19,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 import neurogame.training.run as runs
 from neurogame.data import DataError, Pair
+from neurogame.modeling.loading import quiet
 from neurogame.nli import load
 from neurogame.training import ConfigError, read_config, train
 from neurogame.training.build import build, read_splits
@@ -59,7 +60,7 @@ def finished(workshop, tmp_path_factory):  # noqa: F811
         "output": str(root / "toads"),
         "model": {"encoder": workshop.encoder, "options": {"dropout": 0.2}},
         "data": {"train": workshop.ragged, "dev": workshop.dev, "test": workshop.train, "max_length": 40},
-        "training": {**ALL_ON, "tensorboard": True},
+        "training": {**ALL_ON, "tensorboard": True, "keep": 20},
     }
     config = parse_config(content)
     return config, train(config, show_progress=False)
@@ -123,12 +124,11 @@ def test_the_model_is_the_average_with_the_best_dev_accuracy(finished):
     best = max(accuracy, key=accuracy.get)
     assert metrics["evaluation"]["rows"][0]["scores"]["accuracy"] == pytest.approx(accuracy[best])
     checkpoint = config.folder / "checkpoints" / f"checkpoint-{best}"
-    if checkpoint.exists():
-        saved, kept = (
-            load_file(config.folder / "model" / "model.safetensors"),
-            load_file(checkpoint / "model.safetensors"),
-        )
-        assert distance(saved, kept) == 0.0
+    saved, kept = (
+        load_file(config.folder / "model" / "model.safetensors"),
+        load_file(checkpoint / "model.safetensors"),
+    )
+    assert distance(saved, kept) == 0.0
 
 
 def test_a_folder_belongs_to_one_run(finished):
@@ -144,7 +144,7 @@ def test_a_folder_belongs_to_one_run(finished):
 
 
 def test_nothing_but_results_on_stdout(configure, capfd):  # noqa: F811
-    runs.quiet()
+    quiet()
     config = configure(max_steps=120, batch_size=1, evaluate_every=100, checkpoint_every=120)
     config = without_test(config, train=[config.data.dev[0]])
     metrics = train(config.model_copy(update={"model": config.model.model_copy(update={"head": "mean"})}))

@@ -2,7 +2,7 @@
 
 The package reads in the order of the paper: `game` (v(C)), `sampling` (how coalitions are drawn),
 `values` and `couplings` (Shapley, Banzhaf, pair interactions), `exact` (enumeration), `ising` (spins),
-`attention` (the layer), `modeling` (encoder and head), `data`, `training`, `evaluation`, `nli` (load and predict).
+`attention` (the layer), `modeling` (encoder and head), `data`, `nli` (load and predict), `evaluation`, `training`.
 """
 
 from neurogame import exact, game, ising, sampling, values

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 import neurogame
 from neurogame.extras import need
+from neurogame.modeling.loading import quiet
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 _data, _output = (partial(typer.Option, rich_help_panel=panel) for panel in ("Data", "Output"))
@@ -73,14 +74,6 @@ def _progress(verb: str, *, shown: bool = True) -> Iterator[Callable[[int], obje
     with bar:
         task = bar.add_task(verb, total=None)
         yield lambda done: bar.update(task, advance=done)
-
-
-def _quiet() -> None:
-    """transformers' own bars and load reports off."""
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
 
 
 def _print_json(found: Any) -> None:
@@ -160,7 +153,7 @@ def train(
         from neurogame.training import card
         from neurogame.training.build import read_splits
 
-        _quiet()
+        quiet()
         run = training.read_config(config, override or ())
         if check:
             splits = read_splits(run.data)
@@ -239,7 +232,7 @@ def evaluate(
         from neurogame import evaluation
         from neurogame.nli import load
 
-        _quiet()
+        quiet()
         _check_report(output, figure)
         reading: dict[str, Any] = {"root": root, "columns": mapping, "hub": hub, "limit": limit}
         reading |= {"label_names": _listed(label_names), "on_error": "skip" if skip else "raise"}
@@ -287,6 +280,8 @@ def _check_report(output: Path | None, figure: Path | None) -> None:
             raise FileExistsError(f"{output} already holds an evaluation, which is never overwritten; choose another")
     if figure is not None:
         need("matplotlib", "train")
+        if figure.exists():
+            raise FileExistsError(f"{figure} exists already; a figure never overwrites a file")
         if figure.suffix.lower() not in (".png", ".svg"):
             raise ValueError(f"--figure {figure}: a figure is written as .png or .svg")
 
@@ -327,7 +322,7 @@ def predict(
         from neurogame import prediction
         from neurogame.nli import load
 
-        _quiet()
+        quiet()
         prediction.check(file, output, mapping)
         nli = load(model, label_names=_listed(model_labels), device=device)
         # a bar and lines of results would write over each other in one terminal
@@ -397,7 +392,7 @@ def benchmark_couplings(as_json: Json = False, figure: Figure = None, seed: int 
 def benchmark_throughput(
     as_json: Json = False,
     figure: Figure = None,
-    repetitions: Annotated[int, typer.Option(min=1, help="Interleaved repetitions of each head.")] = 9,
+    repetitions: Annotated[int, typer.Option(min=1, help="Interleaved repetitions of each head.")] = 5,
 ) -> None:
     """Pairs per second of every head on an encoder of the size of MiniLM-L6, as ratios to mean pooling."""
     _measure("throughput", figure, as_json=as_json, repetitions=repetitions)

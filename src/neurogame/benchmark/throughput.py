@@ -82,12 +82,12 @@ def _evaluation(model: NeuroGameForSequenceClassification, batches: list[dict[st
 
 
 def run(
-    progress: Progress = lambda _: None, repetitions: int = 9, heads: tuple[str, ...] | None = None
+    progress: Progress = lambda _: None, repetitions: int = 5, heads: tuple[str, ...] | None = None
 ) -> dict[str, Any]:
     """Pairs per second of every head, and its ratio to `mean`: the median over repetitions of the ratio in each."""
     chosen = {name: VARIANTS[name] for name in dict.fromkeys(("mean", *(heads or VARIANTS)))}
     models = {name: _model(options) for name, options in chosen.items()}
-    batches = [_batch(seed) for seed in range(4)]
+    batches = [_batch(seed) for seed in range(2)]
     rows: dict[str, dict[str, Any]] = {name: {"head": name} for name in chosen}
     for part, make in (("training", _training), ("evaluation", _evaluation)):
         progress(f"{part}, {len(chosen)} heads")

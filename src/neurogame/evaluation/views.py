@@ -124,7 +124,8 @@ def note(report: "Report") -> str:
 def table(report: "Report") -> RenderableType:
     """The report for the terminal."""
     shown: list[RenderableType] = [_rich("", *overview(report), sections=True), note(report)]
-    shown += sources(report)
+    shown += [*_mnli(report), *sources(report)]
+    shown += [_rich(f"{row.model} on {row.data}", *confusion(row)) for row in by_data(report)]
     shown += [_rich(f"{data}: accuracy by {title}", *groups(report, data, title)) for data, title in breakdowns(report)]
     head, cells = comparisons(report)
     if cells:
@@ -146,6 +147,13 @@ def markdown(report: "Report") -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def confusion(row: "Row") -> tuple[list[str], list[list[str]]]:
+    """Counts of gold (down) and predicted labels (across)."""
+    scores = row.scores
+    cells = [[name, *map(str, counts)] for name, counts in zip(scores.labels, scores.confusion, strict=True)]
+    return ["gold \\ predicted", *scores.labels], cells
+
+
 def _details(row: "Row") -> list[str]:
     """Per class, confusion matrix, calibration and provenance of one row."""
     scores = row.scores
@@ -153,7 +161,6 @@ def _details(row: "Row") -> list[str]:
         [name, percent(c.precision), percent(c.recall), percent(c.f1), str(c.support), str(c.predicted)]
         for name, c in scores.classes.items()
     ]
-    matrix = [[name, *map(str, counts)] for name, counts in zip(scores.labels, scores.confusion, strict=True)]
     stages = [("T = 1", row.calibration.before), (f"T = {temperatures(row)}", row.calibration.after)]
     trust = [[stage, percent(c.ece, 2), f"{c.nll:.4f}", f"{c.brier:.4f}"] for stage, c in stages if c is not None]
     return [
@@ -162,7 +169,7 @@ def _details(row: "Row") -> list[str]:
         f"Macro-F1 {percent(scores.macro_f1, 2)} {between(scores.macro_f1_interval)}; "
         f"the most frequent label alone would be right in {percent(scores.majority)} %.",
         _pipes(["label", "precision", "recall", "F1", "pairs", "predicted"], classes),
-        _pipes(["gold \\ predicted", *scores.labels], matrix),
+        _pipes(*confusion(row)),
         _pipes(["temperature", f"ECE, {scores.bins} bins", "NLL", "Brier"], trust),
         f"Temperature: {row.calibration.source}.",
     ]

@@ -79,6 +79,8 @@ class NeuroGameConfig(PreTrainedConfig):
         if not isinstance(self.attention, Mapping | None):
             raise TypeError(f"attention must be a mapping of options of the layer, got {self.attention!r}")
         self.attention = dict(self.attention or {})
+        if isinstance(self.encoder, str):  # a folder, or a name on the hub
+            self.encoder = AutoConfig.from_pretrained(self.encoder)
         if kwargs.get("num_labels") not in (None, len(ID2LABEL)) and self.id2label == ID2LABEL:
             self.id2label = self.label2id = None  # a number of labels without names: transformers makes them up
         super().__post_init__(**kwargs)

@@ -10,7 +10,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
-from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    MODEL_MAPPING,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
 
 
 def copy_unaligned(model: nn.Module) -> None:
@@ -70,17 +78,43 @@ def load_encoder(name: Any, config: Any, **options: Any) -> tuple[PreTrainedMode
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True, **without_pooler(config)}
     with _no_report():
         encoder, record = AutoModel.from_pretrained(name, config=config, **options)
-    missing = sorted(key for key in record["missing_keys"] if not key.startswith("pooler."))
+    refuse_incomplete(name, encoder, record)
+    copy_unaligned(encoder)
+    return encoder, record
+
+
+def load_classifier(name: Any, **options: Any) -> PreTrainedModel:
+    """transformers' own classifier of the family: its encoder as the checkpoint has it, its head loaded or new."""
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    with _no_report():
+        model, record = AutoModelForSequenceClassification.from_pretrained(name, **options)
+    refuse_incomplete(name, model, record, part=f"{model.base_model_prefix}.")
+    copy_unaligned(model)
+    return model
+
+
+def refuse_incomplete(name: Any, model: PreTrainedModel, record: dict[str, Any], part: str = "") -> None:
+    """A checkpoint must hold all weights of the encoder (named `part`…, poolers aside), in the shapes it has."""
+
+    def inside(key: str) -> bool:
+        return key.startswith(part) and not key.removeprefix(part).startswith("pooler.")
+
+    missing = sorted(filter(inside, record["missing_keys"]))
     if missing:
-        total = len(encoder.state_dict())
+        total = sum(map(inside, model.state_dict()))
         raise ValueError(
-            f"{name} lacks {len(missing)} of the {total} weights of a {config.model_type} encoder, "
+            f"{name} lacks {len(missing)} of the {total} weights of a {model.config.model_type} encoder, "
             f"{missing[0]} among them; is it a checkpoint of another model?"
         )
     for key, found, needed in record["mismatched_keys"]:
-        raise ValueError(f"{name}: {key} has shape {list(found)}, but config.json asks for {list(needed)}")
-    copy_unaligned(encoder)
-    return encoder, record
+        if inside(key):
+            raise ValueError(f"{name}: {key} has shape {list(found)}, but config.json asks for {list(needed)}")
+
+
+def quiet() -> None:
+    """transformers' own bars and load reports off, for programs that show their own."""
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import torch
 from torch.utils.data import Dataset
 from transformers import (
     AutoConfig,
-    AutoModelForSequenceClassification,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -23,8 +22,9 @@ from neurogame.modeling import (
     NeuroGameConfig,
     NeuroGameForSequenceClassification,
 )
-from neurogame.modeling.loading import load_tokenizer
+from neurogame.modeling.loading import load_classifier, load_tokenizer
 from neurogame.modeling.words import build_tokenizer, read_vectors
+from neurogame.nli import max_length
 from neurogame.training.config import ConfigError, DataSection, ModelSection, RunConfig
 from neurogame.training.randomness import derive, generator
 
@@ -71,21 +71,11 @@ def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTraine
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         first = " ".join(str(error).split())
         raise ConfigError(f"model: {section.encoder or section.kind} cannot be built: {first:.400}") from error
-    length, most = config.data.max_length, _positions(model, tokenizer)
-    if most is not None and length > most:
+    length, most = config.data.max_length, max_length(model, tokenizer)
+    if length > most:
         raise ConfigError(f"data.max_length = {length} is more than the {most} positions of {section.encoder}")
     tokenizer.model_max_length = length
     return model, tokenizer
-
-
-def _positions(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The longest sequence the model can read, by its positions and what its tokenizer says; None: any.
-
-    RoBERTa has two positions more than it can use, and only its tokenizer knows.
-    """
-    config = getattr(model.config, "encoder", model.config)
-    positions = getattr(config, "max_position_embeddings", None)
-    return None if positions is None else min(int(positions), int(tokenizer.model_max_length))
 
 
 def _pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -100,15 +90,23 @@ def _pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrainedToken
                 known = ", ".join(key for key in found.to_diff_dict() if key in found.__dataclass_fields__)
                 raise ConfigError(f"model.options: {option!r} is no option of {name}; it sets: {known}")
         options = {**_labels(found), **section.options}
-        model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options)
+        model = load_classifier(name, dtype=torch.float32, **options)
     else:
-        for option in ("head", "preset") if isinstance(found, NeuroGameConfig) else ():
-            trained = getattr(found, option)
-            if trained != getattr(section, option):
-                raise ConfigError(f"model.{option}: {name} was trained with {trained!r}; it cannot go on with another")
-        options = {"head": section.head, "preset": section.preset, "attention": section.attention, **section.options}
+        options = {"head": section.head, "preset": section.preset, **section.options}
+        if section.attention or not isinstance(found, NeuroGameConfig):
+            options["attention"] = section.attention
+        if isinstance(found, NeuroGameConfig):
+            _same(name, found, options)
         model = NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options)
     return model, load_tokenizer(name)
+
+
+def _same(name: str, found: NeuroGameConfig, options: dict[str, Any]) -> None:
+    """A trained model goes on as it was built: only what has no parameters may differ."""
+    for option, value in options.items():
+        trained = getattr(found, option, None)
+        if option not in ("dropout", "players", "special_token_ids", "temperature") and trained != value:
+            raise ConfigError(f"model.{option}: {name} was trained with {trained!r}; it cannot go on with {value!r}")
 
 
 def _labels(found: Any) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def _what(config: RunConfig, metrics: dict[str, Any]) -> str:
     }
     return (
         f"Natural-language inference: does a premise entail a hypothesis, contradict it, or neither? "
-        f"A {kinds[model.kind]}, {metrics['parameters']:,} parameters, trained with [neurogame](https://pypi.org/project/neurogame/)."
+        f"A {kinds[model.kind]}, {metrics['parameters']:,} parameters, trained with neurogame."
     )
 
 

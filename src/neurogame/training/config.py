@@ -93,6 +93,10 @@ class ModelSection(Section):
                 if getattr(self, name) != default:
                     raise ValueError(f"{name} belongs to kind = 'neurogame', not {self.kind!r}")
         self._check_model()
+        read = {"neurogame": set(self.attention), "spins": {"samples", "f", "tilt", "estimator"}}.get(self.head, set())
+        unread = sorted(set(self.attention) - read)
+        if unread:
+            raise ValueError(f"attention.{unread[0]} has no effect on head = {self.head!r}")
         return self
 
     def _check_model(self) -> None:

@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from transformers import EvalPrediction, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
-from transformers.utils import logging as transformers_logging
 
 from neurogame.data.batching import collate, encode
 from neurogame.evaluation import Report, evaluate, figures, fit_temperature
@@ -164,6 +163,7 @@ def make_trainer(
     if show_progress:
         trainer.add_callback(Bar())
     trainer.add_callback(BestModel(trainer, config.folder / "best", config.training.patience))
+    need("matplotlib", "train")  # for the figures at the end: better missed now than then
     if config.training.tensorboard and trainer.is_world_process_zero():
         need("tensorboard", "train")
         from torch.utils.tensorboard import SummaryWriter
@@ -237,9 +237,3 @@ def _write(
     fresh.rename(folder / "metrics.json")  # last: its presence says that the run has ended
     shutil.rmtree(folder / "best", ignore_errors=True)
     return metrics
-
-
-def quiet() -> None:
-    """transformers' bars and load reports off: a run shows its own."""
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
