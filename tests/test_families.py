@@ -368,7 +368,7 @@ def test_a_trained_model_goes_on_as_it_was_built(tmp_path):
     same = _pretrained(ModelSection(encoder=str(tmp_path), options={"dropout": 0.3}))[0]
     assert same.config.attention == {"couplings": "none"}
     for change in ({"attention": {"couplings": "pairs"}}, {"options": {"classifier_layers": 2}}, {"head": "mean"}):
-        with pytest.raises(ValueError, match="was trained with .*; it cannot go on with"):
+        with pytest.raises(ValueError, match=r"was trained with .*; it cannot go on with"):
             _pretrained(ModelSection(encoder=str(tmp_path), **change))
 
 

@@ -129,6 +129,6 @@ def figure(found: dict[str, Any], path: Path) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set(xlabel="pairs per second / those of the mean head")
-    axes.legend(loc="lower left")
+    fig.legend(loc="outside upper center", ncols=3)
     path.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(path, dpi=130)

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import Subset
 from transformers import EvalPrediction, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from neurogame.data.batching import collate, encode
+from neurogame.data.batching import collate, encode, sorted_batches
 from neurogame.evaluation import Report, evaluate, figures, fit_temperature
 from neurogame.extras import need
 from neurogame.nli import NLI
@@ -154,7 +155,7 @@ def make_trainer(
         arguments(config),
         config.training,
         train_dataset=encoded_training(config, splits, tokenizer, model),
-        eval_dataset=dev,
+        eval_dataset=Subset(dev, [row for batch in sorted_batches(dev.lengths, 1) for row in batch]),  # little padding
         data_collator=collate(tokenizer),
         processing_class=tokenizer,
         compute_metrics=measured,
