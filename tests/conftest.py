@@ -12,7 +12,6 @@ CHECKED = (
     "marginals",
     "modeling.heads",
     "modeling.losses",
-    "modeling.model",
     "modeling.padding",
     "sampling",
     "validation",

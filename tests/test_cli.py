@@ -261,7 +261,7 @@ def test_evaluate_mistakes(place, tmp_path):
         (model, "-d", data, "--column", "premise=a", "--column", "premise=b"),
     ):
         assert run("evaluate", *arguments, code=2).stdout == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "file.png"]
 
 
 def test_predict(place, tmp_path):
