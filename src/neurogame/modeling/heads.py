@@ -49,9 +49,10 @@ class Pooled:
 
 
 class Pooling(nn.Module):
-    """What every head offers: `output_size`, `reset_parameters`, and a forward pass to `Pooled`."""
+    """What every head offers: `output_size`, `reset_parameters`, a forward pass to `Pooled`, and its `terms`."""
 
     output_size: int
+    additive = False  # whether the output is a sum over tokens, Σ_i c_i
 
     def reset_parameters(self) -> None:
         """Set every parameter that is not a plain linear layer; linear layers get Xavier weights."""
@@ -65,9 +66,17 @@ class Pooling(nn.Module):
         """Pool the tokens that `real` marks."""
         raise NotImplementedError
 
+    def terms(
+        self, x: Float[Tensor, "batch tokens dim"], weights: Float[Tensor, "batch heads tokens"]
+    ) -> Float[Tensor, "batch tokens dim"]:
+        """c_i = W_O [w_1i V_1i … w_Hi V_Hi]: what each token adds to the output, where the head is `additive`."""
+        raise NotImplementedError
+
 
 class NeuroGamePooling(Pooling):
     """Algorithm 1 in either preset: `NeuroGameAttention` on the token states."""
+
+    additive = True
 
     def __init__(self, config: NeuroGameConfig) -> None:
         super().__init__()
@@ -91,6 +100,12 @@ class NeuroGamePooling(Pooling):
         """The record of the layer is the game."""
         found = self.layer(x, real, generator=generator)
         return Pooled(found.output, found.alpha, found)
+
+    def terms(
+        self, x: Float[Tensor, "batch tokens dim"], weights: Float[Tensor, "batch heads tokens"]
+    ) -> Float[Tensor, "batch tokens dim"]:
+        """c_i = W_O [α_1i V_1i … α_Hi V_Hi]."""
+        return _terms(x, weights, self.layer.value, self.layer.out)
 
 
 class SpinsPooling(Pooling):
@@ -182,6 +197,8 @@ class ClsPooling(Pooling):
 class WeightedPooling(Pooling):
     """z_h = Σ_i w_i V_i with V = W_v x, then W_O: the skeleton of the controls."""
 
+    additive = True
+
     def __init__(self, config: NeuroGameConfig) -> None:
         super().__init__()
         self.heads, self.output_size = config.pooling_heads, config.hidden_size
@@ -206,6 +223,12 @@ class WeightedPooling(Pooling):
         w = self.weights(x, V, real.unsqueeze(1))
         z = (w.unsqueeze(-2) @ V).squeeze(-2)
         return Pooled(self.out(z.flatten(-2)), w)
+
+    def terms(
+        self, x: Float[Tensor, "batch tokens dim"], weights: Float[Tensor, "batch heads tokens"]
+    ) -> Float[Tensor, "batch tokens dim"]:
+        """c_i = W_O [w_1i V_1i … w_Hi V_Hi]."""
+        return _terms(x, weights, self.value, self.out)
 
 
 class MeanPooling(WeightedPooling):
@@ -300,6 +323,18 @@ class HopfieldPooling(WeightedPooling):
             if step + 1 < self.steps:
                 state = (w.unsqueeze(-2) @ K).squeeze(-2)
         return w
+
+
+def _terms(
+    x: Float[Tensor, "batch tokens dim"],
+    weights: Float[Tensor, "batch heads tokens"],
+    value: nn.Linear,
+    out: nn.Linear,
+) -> Float[Tensor, "batch tokens dim"]:
+    """W_O [w_1i V_1i … w_Hi V_Hi] of each token; W_O has no bias, so they sum to the output."""
+    V = value(x).unflatten(-1, (weights.shape[1], -1))  # (batch, tokens, heads, head_dim)
+    terms: Tensor = out((weights.mT.unsqueeze(-1) * V).flatten(-2).to(out.weight.dtype))
+    return terms
 
 
 def _mean(x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"]) -> Float[Tensor, "batch dim"]:

@@ -241,6 +241,28 @@ class Classifier(nn.Module):
         logits: Tensor = self.out(self.dropout(h))
         return logits
 
+    def of_sums(
+        self, members: Float[Tensor, "sums terms"], terms: Float[Tensor, "terms size"]
+    ) -> Float[Tensor, "sums labels"]:
+        """Logits of z = Σ_{i∈C} c_i for many C: `forward(members @ terms)` without dropout, several times faster.
+
+        Centring and the first W are linear, W g(z − mean z)/σ(z) = Σ_{i∈C} W g(c_i − mean c_i)/σ(z): they are
+        applied to the terms, once, instead of to every sum.
+        """
+        first, scale = self.hidden[0], torch.ones((), dtype=self.dtype, device=terms.device)
+        assert isinstance(first, nn.Linear)
+        shift: Tensor = first.bias
+        weight: Tensor = first.weight
+        if isinstance(self.norm, nn.LayerNorm):
+            terms = terms - terms.mean(-1, keepdim=True)
+            shift, weight = shift + weight @ self.norm.bias, weight * self.norm.weight
+            scale = ((members @ terms).square().mean(-1, keepdim=True) + self.norm.eps).rsqrt()
+        h = self.activation(torch.addcmul(shift, members @ (terms @ weight.mT), scale))
+        for layer in self.hidden[1:]:
+            h = self.activation(layer(h))
+        logits: Tensor = self.out(h)
+        return logits
+
 
 def classifier_size(size: int, width: int, layers: int, labels: int) -> int:
     """Parameters of m hidden layers and the logits."""

@@ -1,0 +1,186 @@
+"""Method "decision": what each word adds to the logit of a label, as a cooperative game on the head alone.
+
+    v(C) = ℓ(S ∪ C) − ℓ(∅),   ℓ(A) = logit_target(classifier(Σ_{i∈A} c_i)) [− logit_contrast(…)]
+
+The encoder and the weights α stay as they are; c_i = W_O [α_1i V_1i … α_Hi V_Hi] is what token i adds to the pooled
+vector, so everything between that and the logits (norm, hidden layers) is inside the game. The players are the words,
+each with all its pieces at once. S are the special tokens: always present, as in every input, and never a player. So
+
+    Σ_words φ  +  outside  =  total,   outside = v(∅) = ℓ(S) − ℓ(∅),   total = v(N) = the model's logit − ℓ(∅)
+
+Up to EXACT words all coalitions are enumerated; above, they are sampled, and the errors are reported. Interactions
+follow the Banzhaf law, as the couplings of the layer do.
+
+A *swing word* is one without which, all others left in place, the head decides otherwise: another label gets the
+largest logit, or, with a contrast, the other of the two.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from neurogame import exact
+from neurogame._types import Bool, Float, Tensor
+from neurogame.explanation.reading import Attribution, Reading
+from neurogame.modeling.model import Classifier, NeuroGameForSequenceClassification
+from neurogame.values import Mean, estimate_game
+
+EXACT = 12  # words up to which all 2ⁿ coalitions are evaluated
+SAMPLES = 256  # coalitions per law above that: 2·K·(n + 1) evaluations of the classifier
+PAIR_EVALUATIONS = 1 << 13  # for the interactions, which need n(n − 1)/2 evaluations per coalition
+_SEEDS = (1, 2)  # the interactions are the mean of two independent halves, whose difference is their error
+_BLOCK = 1024  # coalitions evaluated at once
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """ℓ(S ∪ C) on the classifier of a model."""
+
+    terms: Float[Tensor, "terms dim"]  # Σ of c_i over the tokens of each word, and last over the special tokens
+    classifier: Classifier
+    direction: Float[Tensor, "labels"]  # 1 at the target, −1 at the contrast
+
+    @property
+    def players(self) -> int:
+        """n."""
+        return len(self.terms) - 1
+
+    def logits(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "... labels"]:
+        """All logits of each coalition, the special tokens always with it."""
+        with torch.inference_mode():
+            present = nn.functional.pad(C.reshape(-1, C.shape[-1]), (0, 1), value=1).split(_BLOCK)
+            found = [self.classifier.of_sums(block.to(self.terms), self.terms) for block in present]
+            return torch.cat(found).reshape(*C.shape[:-1], -1).double().cpu()
+
+    def __call__(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "..."]:
+        """ℓ(S ∪ C)."""
+        return self.logits(C) @ self.direction
+
+    @property
+    def origin(self) -> float:
+        """ℓ(∅): nothing is pooled at all."""
+        with torch.inference_mode():
+            return float(self.classifier(torch.zeros_like(self.terms[:1])).double().cpu()[0] @ self.direction)
+
+
+def applies(model: PreTrainedModel) -> bool:
+    """Whether what the model classifies is a sum over tokens."""
+    return isinstance(model, NeuroGameForSequenceClassification) and model.pooling.additive
+
+
+def game_of(reading: Reading, target: str, contrast: str | None) -> Game:
+    """The decision game of a pair."""
+    model, labels = reading.model, reading.nli.labels
+    assert isinstance(model, NeuroGameForSequenceClassification)
+    weights = reading.pooled.weights
+    assert weights is not None
+    with torch.inference_mode():
+        c = model.pooling.terms(reading.states, weights)[0]  # (tokens, dim)
+        terms = torch.cat([reading.units.summed(c.mT), reading.units.outside(c.mT).unsqueeze(-1)], -1).mT
+    direction = torch.zeros(len(labels), dtype=torch.float64)
+    direction[labels.index(target)] = 1.0
+    if contrast is not None:
+        direction[labels.index(contrast)] = -1.0
+    return Game(terms, model.classifier, direction)
+
+
+def attribute(reading: Reading, target: str | None, contrast: str | None) -> Attribution:
+    """Shapley, Banzhaf, interactions and swing words of the decision game."""
+    assert target is not None
+    v = game_of(reading, target, contrast)
+    n = v.players
+    found = _enumerated(v, n) if n <= EXACT else _sampled(v, n)
+    everyone = torch.ones(n, dtype=torch.bool)
+    logits = v.logits(everyone)
+    origin, outside, total = v.origin, float(v(~everyone)), float(logits @ v.direction)
+    swing, becomes = _swings(v, logits, reading.nli.labels, (target, contrast))
+    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
+    assert found.shapley is not None
+    diagnostics: dict[str, Any] = {
+        **found.diagnostics,
+        "origin": origin,
+        "outside": outside - origin,
+        "total": total - origin,
+        "efficiency_gap": abs(float(found.shapley.sum()) + outside - total),
+        "logit_error": float((logits - said).abs().max()),
+        "swing_to": becomes,
+    }
+    return Attribution(
+        scores=found.shapley,
+        shapley=found.shapley,
+        banzhaf=found.banzhaf,
+        interactions=found.interactions,
+        swing=swing,
+        errors=found.errors,
+        diagnostics=diagnostics,
+    )
+
+
+def _enumerated(v: Game, n: int) -> Attribution:
+    """All 2ⁿ coalitions."""
+    table = v(exact.all_coalitions(n))
+    phi, nothing = exact.shapley(table), torch.zeros(n)
+    return Attribution(
+        phi,
+        phi,
+        exact.banzhaf(table),
+        exact.interactions(table),
+        errors={"shapley_se": nothing, "banzhaf_se": nothing},
+        diagnostics={"exact": True, "samples": len(table), "couplings": "pairs", "interactions_se": 0.0},
+    )
+
+
+def _sampled(v: Game, n: int) -> Attribution:
+    """Values from SAMPLES coalitions per law; pairs from as many as PAIR_EVALUATIONS allows, in two halves."""
+    values = estimate_game(v, n, samples=SAMPLES, couplings="none")
+    phi = balanced(values.phi, values.grand(), v.terms[:-1].double().cpu().norm(dim=-1))
+    half = max(4, min(SAMPLES // 4, PAIR_EVALUATIONS // (n * (n - 1)) // 2 * 2))
+    halves = [estimate_game(v, n, samples=half, couplings="pairs", generator=seed).coupling for seed in _SEEDS]
+    first, second = (J for J in halves if isinstance(J, Tensor))
+    pairs = ~torch.eye(n, dtype=torch.bool)
+    return Attribution(
+        phi.value,
+        phi.value,
+        values.banzhaf,
+        (first + second) / 2.0,
+        errors={"shapley_se": phi.se, "banzhaf_se": values.banzhaf_se},
+        diagnostics={
+            "exact": False,
+            "samples": values.samples,
+            "pair_samples": 2 * half,
+            "couplings": "pairs",
+            "sampled_gap": float(values.efficiency_gap),  # before `balanced`
+            "shapley_ess": float(values.shapley_ess.min()),
+            "banzhaf_ess": float(values.banzhaf_ess.min()),
+            "interactions_se": float((first - second)[pairs].square().mean().sqrt() / 2.0),  # of a typical pair
+        },
+    )
+
+
+def balanced(phi: Mean, total: Float[Tensor, ""], size: Float[Tensor, "players"]) -> Mean:
+    """φ_i − b_i (Σφ − total), b_i = size_i/Σ size: the sum of all shares is known, so their common error can go.
+
+    With size_i = ‖c_i‖ it stays unbiased, linear in the game, and 0 for a word that adds nothing; the shares become
+    efficient.
+    """
+    excess = phi.delta.sum(-1, keepdim=True) - total  # (samples, 1): of mean zero
+    b = size / size.sum().clamp(min=torch.finfo(size.dtype).tiny)
+    return Mean.of(phi.delta - b * excess, None, is_paired=phi.is_paired)
+
+
+def _swings(
+    v: Game, logits: Float[Tensor, "labels"], labels: tuple[str, ...], between: tuple[str, str | None]
+) -> tuple[tuple[int, ...], list[str]]:
+    """Words whose absence changes the decision, and to what."""
+    n = v.players
+    without = v.logits(~torch.eye(n, dtype=torch.bool))  # (players, labels)
+    target, contrast = between
+    if contrast is None:
+        names, now, then = labels, logits.argmax(-1), without.argmax(-1)
+    else:
+        names, now, then = (target, contrast), (logits @ v.direction < 0).long(), (without @ v.direction < 0).long()
+    swing = tuple((then != now).nonzero().flatten().tolist())
+    return swing, [names[int(then[i])] for i in swing]

@@ -1,0 +1,150 @@
+"""Explanation: the record of why a model said what it said of one pair, and its ways out (JSON, terminal, HTML).
+
+Plain values only: nothing in it refers to the model. Drawing is `terminal`'s and `page`'s business.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neurogame.nli import Prediction
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Numbers = tuple[float, ...]  # one per word
+_PER_WORD = ("sides", "scores", "shapley", "banzhaf", "alpha", "field", "gate", "interactions")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One number per word of the premise, then of the hypothesis; what a method does not have is None.
+
+    Word pieces are summed for shapley, banzhaf and interactions of the layer's game, and averaged for alpha, field and
+    gate; in the decision game a word plays as a whole. Over heads the mean is taken. A word that the model did not
+    read has 0 everywhere, and `diagnostics` names it.
+
+    Attributes:
+        premise, hypothesis: the texts as given.
+        method: "decision" or "game".
+        level: "word" (whitespace-delimited, punctuation attached) or "token" (pieces, without special tokens).
+        target, contrast: the label whose logit is explained, and the one it is compared with; None where the method
+            does not speak of labels, or nothing is compared.
+        prediction: what the model says of the pair.
+        words, sides: the words, and "premise" or "hypothesis" for each.
+        scores: the method's own scores; for both methods the Shapley values.
+        shapley, banzhaf: φ_i and β_i of the method's game.
+        alpha, field, gate: α_i, J_i and λ_i of the pooling layer; alpha of a control are its weights.
+        interactions: J_ij, words × words, signed, symmetric, 0 on the diagonal.
+        per_head: heads × words of alpha, field, gate and, for "game", shapley and banzhaf.
+        swing: indices of the words without any one of which the decision would be another; see `decision`.
+        diagnostics: how far to trust it. shapley_se, banzhaf_se (standard error per word), interactions_se (of a
+            typical pair), samples, exact, total = Σ scores + outside up to efficiency_gap, outside (what special
+            tokens hold) and outside_alpha (their share of the weights), converged, residual, iterations and
+            spectral_radius (ρ(J)/γ) of the worst head, gamma, couplings, truncated and silent words (unread has their
+            indices), seconds …
+    """
+
+    premise: str
+    hypothesis: str
+    method: str
+    level: str
+    target: str | None
+    contrast: str | None
+    prediction: Prediction
+    words: tuple[str, ...]
+    sides: tuple[str, ...]
+    scores: Numbers
+    shapley: Numbers | None
+    banzhaf: Numbers | None
+    alpha: Numbers | None
+    field: Numbers | None
+    gate: Numbers | None
+    interactions: tuple[Numbers, ...] | None
+    per_head: Mapping[str, tuple[Numbers, ...]]
+    swing: tuple[int, ...]
+    diagnostics: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        n = len(self.words)
+        for name in _PER_WORD:
+            found = getattr(self, name)
+            if found is not None and len(found) != n:
+                raise ValueError(f"{name} has {len(found)} entries for {n} words")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values, under the names of the attributes; None for what is not a finite number."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        found["prediction"] = self.prediction.to_dict()
+        return {name: plain(value) for name, value in found.items()}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> "Explanation":
+        """What `to_dict` gave, read back."""
+        names = [f.name for f in fields(cls)]
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise ValueError(f"not an explanation: {', '.join(missing)} missing")
+        given = {name: found[name] for name in names}
+        given["prediction"] = Prediction(**given["prediction"])
+        for name in ("words", "swing", *_PER_WORD):
+            given[name] = None if given[name] is None else tuple(given[name])
+        if given["interactions"] is not None:
+            given["interactions"] = tuple(map(tuple, given["interactions"]))
+        given["per_head"] = {name: tuple(map(tuple, rows)) for name, rows in given["per_head"].items()}
+        return cls(**given)
+
+    def show(self, console: "Console | None" = None) -> None:
+        """Print it: in colour on a terminal that has colours, with signs and numbers elsewhere."""
+        from rich.console import Console
+
+        from neurogame.explanation.terminal import View
+
+        (console or Console()).print(View(self))
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write one HTML file that needs nothing else: no script, no network, no fonts."""
+        from neurogame.explanation.page import page
+
+        goal = Path(path).expanduser()
+        _check_place(goal)
+        text = page(self)
+        try:
+            if goal.exists() and not goal.is_file():  # a pipe or a device cannot be replaced
+                goal.write_text(text, encoding="utf-8")
+                return goal
+            fresh = goal.with_name(f"{goal.name}.{os.getpid()}.new")
+            try:
+                fresh.write_text(text, encoding="utf-8")
+                fresh.replace(goal)
+            finally:
+                fresh.unlink(missing_ok=True)
+        except OSError as error:
+            raise OSError(f"{goal} cannot be written: {error.strerror}") from error
+        return goal
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from neurogame.explanation.page import fragment
+
+        return fragment(self)
+
+
+def _check_place(goal: Path) -> None:
+    """Where a page can go: a file in a folder that is there."""
+    if goal.is_dir():
+        raise IsADirectoryError(f"{goal} is a folder; the page is a file, as in {goal / 'report.html'}")
+    if not goal.parent.is_dir():
+        raise FileNotFoundError(f"{goal}: the folder {goal.parent} does not exist")
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: lists, and None for what is not a finite number."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,158 @@
+"""What is worth saying of an explanation: strongest words and pairs, warnings, one sentence each. Nothing is drawn.
+
+Both drawings, `terminal` and `page`, take their words and their order from here.
+"""
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from neurogame.explanation.record import Explanation
+
+_HIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # control characters: a terminal would obey them
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # would turn round what follows them
+_INVISIBLE = {"Cf", "Mn", "Me", "Zs"}
+_NOISY = 0.25  # an error of this share of the largest score is worth a warning
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two words and their interaction."""
+
+    i: int
+    j: int
+    value: float
+
+
+def printable(word: str) -> str:
+    """A word as it can be shown anywhere: control characters, and words of nothing visible, as escapes."""
+    blank = all(unicodedata.category(c) in _INVISIBLE | _HIDDEN for c in word)
+
+    def shown(c: str) -> str:
+        return f"\\u{ord(c):04x}" if blank or c in _BIDI or unicodedata.category(c) in _HIDDEN else c
+
+    return "".join(map(shown, word))
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """+0.42, −0.42, 0.00, – for none."""
+    if value is None:
+        return "–"
+    text = f"{abs(value):.{digits}f}"
+    return text if not float(text) else f"{'+' if value > 0 else '−'}{text}"
+
+
+def digits(values: "tuple[float, ...] | list[float]") -> int:
+    """Decimals that show three figures of the largest number, between 2 and 5."""
+    largest = max(map(abs, values), default=0.0)
+    return next((d for d in range(2, 5) if largest >= 10.0 ** (2 - d)), 5 if largest else 2)
+
+
+def unread(ex: Explanation) -> set[int]:
+    """Words that have 0 because the model did not see them: cut off, or without a token."""
+    return set(ex.diagnostics.get("unread", ()))
+
+
+def ranked(ex: Explanation, count: int | None = None) -> list[int]:
+    """Words by the size of their score, those that were not read left out."""
+    silent = unread(ex)
+    order = sorted(range(len(ex.words)), key=lambda i: -abs(ex.scores[i]))
+    return [i for i in order if i not in silent][:count]
+
+
+def pairs(ex: Explanation, count: int = 4) -> tuple[list[Pair], list[Pair]]:
+    """Strongest synergies (J_ij > 0) and antagonisms (J_ij < 0), without what is below twice the error of a pair."""
+    if ex.interactions is None:
+        return [], []
+    least = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
+    n = len(ex.words)
+    rows = [i for i in range(n) if any(ex.interactions[i])]
+    found = [Pair(i, j, ex.interactions[i][j]) for i in rows for j in rows if i < j]
+    found = [pair for pair in found if abs(pair.value) > least]
+    found.sort(key=lambda pair: pair.value)
+    return [pair for pair in reversed(found) if pair.value > 0][:count], [p for p in found if p.value < 0][:count]
+
+
+def error_of(ex: Explanation, i: int) -> float | None:
+    """Standard error of a word's score; None where there is none."""
+    errors = ex.diagnostics.get("shapley_se")
+    return None if errors is None else errors[i]
+
+
+def placed(ex: Explanation, i: int) -> str:
+    """A word with its side: manᴾ is the premise's, manᴴ the hypothesis's."""
+    return printable(ex.words[i]) + ("ᴾ" if ex.sides[i] == "premise" else "ᴴ")
+
+
+def question(ex: Explanation) -> str:
+    """What the numbers answer."""
+    if ex.method == "game":
+        return "How much each word adds to the norm that attention looks at, whatever the label"
+    against = "" if ex.contrast is None else f" over {ex.contrast}"
+    return f"How much each word adds to the logit of {ex.target}{against}"
+
+
+def poles(ex: Explanation) -> tuple[str, str]:
+    """What a negative and a positive score mean."""
+    if ex.target is None:
+        return "takes away", "adds"
+    return (f"for {ex.contrast}" if ex.contrast is not None else f"against {ex.target}"), f"for {ex.target}"
+
+
+def warnings(ex: Explanation) -> list[str]:
+    """What a reader must know before trusting the numbers."""
+    return list(_warnings(ex))
+
+
+def _warnings(ex: Explanation) -> Iterator[str]:
+    found = ex.diagnostics
+    if found.get("truncated"):
+        cut = found["truncated"]
+        yield f"{_counted(len(cut), 'word')} of the pair not read: it is longer than {found.get('max_length')} tokens"
+    if found.get("silent"):
+        silent = found["silent"]
+        yield f"{_counted(len(silent), 'word')} without a token: the model does not see {_them(silent)}"
+    if found.get("converged") is False:
+        yield (
+            f"the mean field did not converge in {found['unconverged_heads']} of {found['heads']} heads "
+            f"(residual {found['residual']:.1g}, ρ(J)/γ = {found['spectral_radius']:.2f})"
+        )
+    if found.get("on_path") is False:
+        yield "the values of this head stand beside the path to the logits, not on it"
+    if (found.get("logit_error") or 0.0) > 1e-3:
+        yield f"the game misses the model's own logit by {found['logit_error']:.2g}"
+    largest = max(map(abs, ex.scores), default=0.0)
+    noise = max((e for e in found.get("shapley_se") or () if e is not None), default=0.0)
+    if noise > _NOISY * largest > 0:
+        yield f"sampling errors reach {noise:.2g}, the largest score is {largest:.2g}"
+    if abs(found.get("outside") or 0.0) > sum(map(abs, ex.scores)):
+        of = "" if found.get("total") is None else f" of {signed(found['total'])}"
+        yield f"special tokens hold {signed(found['outside'])}{of}: by itself no word of this pair decides much"
+
+
+def footing(ex: Explanation) -> list[str]:
+    """How the numbers came about: a few short phrases."""
+    found = ex.diagnostics
+    said = [f"{found['players']} {'words' if ex.level == 'word' else 'pieces'}"] if "players" in found else []
+    if found.get("exact"):
+        said.append(f"all {found['samples']} coalitions")
+    elif "samples" in found:
+        said.append(f"{found['samples']} coalitions per law")
+    if found.get("efficiency_gap") is not None:
+        said.append(f"efficiency gap {found['efficiency_gap']:.1g}")
+    if found.get("outside") is not None:
+        said.append(f"special tokens {signed(found['outside'])}")
+    if found.get("converged"):
+        said.append(f"mean field in {found['iterations']} steps, ρ(J)/γ {found['spectral_radius']:.2f}")
+    if found.get("seconds") is not None:
+        said.append(f"{1000 * found['seconds']:.0f} ms")
+    return said
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def _them(words: list[str]) -> str:
+    shown = ", ".join(printable(word) for word in words[:3])
+    return shown if len(words) <= 3 else f"{shown} …"

@@ -1,0 +1,152 @@
+"""An explanation in the terminal: bars, both sentences in colour, the strongest words and pairs, how far to trust it.
+
+Without colours (a file, a pipe, NO_COLOR) the strong words carry their signed number instead. A word never becomes
+markup, and its control characters are shown, not obeyed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from neurogame.explanation import summary
+from neurogame.explanation.record import Explanation
+from neurogame.explanation.words import SIDES
+
+FOR, AGAINST = (43, 108, 176), (192, 86, 33)  # blue and orange: told apart by everyone
+_MARKED = 0.15  # of the largest score: weaker words stay plain
+_NARROW = 64  # columns
+
+
+@dataclass(frozen=True)
+class View:
+    """What `rich` prints: knows the width and the colours when it is asked."""
+
+    explanation: Explanation
+    count: int = 8  # words in the table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        ex, narrow = self.explanation, options.max_width < _NARROW
+        colour = console.color_system is not None and not console.no_color
+        bar = "#" if options.ascii_only else "█"
+        yield Text()
+        yield _probabilities(ex, options.max_width, bar)
+        yield Text()
+        yield from _sentences(ex, colour=colour)
+        yield Text()
+        yield _legend(ex, colour=colour)
+        yield _table(ex, self.count, options.max_width, bar, narrow=narrow)
+        yield _remarks(ex)
+        yield Text()
+        yield Text(" · ".join(summary.footing(ex)), style="dim")
+        for warning in summary.warnings(ex):
+            yield Text(f"! {warning}", style="yellow")
+        yield Text()
+
+
+def _probabilities(ex: Explanation, width: int, bar: str) -> Table:
+    """One bar per label, the predicted one in bold."""
+    said = ex.prediction
+    room = max(6, min(40, width - max(map(len, said.probabilities)) - 10))
+    grid = Table.grid(padding=(0, 1))
+    for name, p in said.probabilities.items():
+        style = "bold" if name == said.label else "dim"
+        length = max(1, round(p * room)) if p > 0.5 / room else 0
+        grid.add_row(Text(name, style), Text(bar * length + " " * (room - length), style), Text(f"{p:.3f}", style))
+    return grid
+
+
+def _sentences(ex: Explanation, *, colour: bool) -> Iterator[RenderableType]:
+    """Premise and hypothesis, each word coloured by its signed score, or followed by it."""
+    largest = max(map(abs, ex.scores), default=0.0) or 1.0
+    silent, digits = summary.unread(ex), summary.digits(ex.scores)
+    for side in SIDES:
+        line = Text()
+        for i, word in enumerate(ex.words):
+            if ex.sides[i] == side:
+                line.append(" " if line else "")
+                share = ex.scores[i] / largest
+                style = _style(share, swings=i in ex.swing, silent=i in silent) if colour else Style()
+                line.append(summary.printable(word), style)
+                if not colour and abs(share) >= _MARKED:
+                    line.append(f"({summary.signed(ex.scores[i], digits)})")
+        yield Text(side, style="dim")
+        yield Padding(line or Text("(empty)", style="dim"), (0, 0, 0, 2))
+
+
+def _legend(ex: Explanation, *, colour: bool) -> Text:
+    """What the numbers are, and which colour is which sign."""
+    said = Text(f"{summary.question(ex)}:", style="bold")
+    if colour:
+        against, for_it = summary.poles(ex)
+        said.append("\n").append(" + ", _style(1.0, swings=False, silent=False)).append(f" {for_it}  ", "dim")
+        said.append(" − ", _style(-1.0, swings=False, silent=False)).append(f" {against}", "dim")
+    return said
+
+
+def _style(share: float, *, swings: bool, silent: bool) -> Style:
+    """Background from nothing to full blue or orange; a swing word is underlined, one not read is struck through."""
+    if silent:
+        return Style(dim=True, strike=True)
+    if abs(share) < _MARKED:
+        return Style(underline=swings)
+    red, green, blue = (round(255 + (c - 255) * (0.25 + 0.75 * abs(share))) for c in (FOR if share > 0 else AGAINST))
+    text = "white" if abs(share) > 0.55 else "black"
+    return Style(color=text, bgcolor=f"rgb({red},{green},{blue})", underline=swings, bold=swings)
+
+
+def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool) -> Table:
+    """The strongest words: score ± standard error, a bar, and what the layer says of them."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("word", overflow="ellipsis", no_wrap=True, max_width=max(8, width // 4))
+    table.add_column("in", no_wrap=True)
+    table.add_column("score ± error", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    layer = {} if narrow else {"Banzhaf": ex.banzhaf, "α": ex.alpha, "field": ex.field}
+    extras = {name: column for name, column in layer.items() if column is not None}
+    for name in extras:
+        table.add_column(name, justify="right", no_wrap=True)
+    digits = summary.digits(ex.scores)
+    room = max(4, min(12, width - 52))
+    largest = max(map(abs, ex.scores), default=0.0) or 1.0
+    for i in summary.ranked(ex, count):
+        share = ex.scores[i] / largest
+        colour = "rgb({},{},{})".format(*(FOR if share > 0 else AGAINST))
+        table.add_row(
+            Text(summary.printable(ex.words[i]), "bold" if i in ex.swing else ""),
+            Text(ex.sides[i][0].upper() if narrow else ex.sides[i]),
+            Text(f"{summary.signed(ex.scores[i], digits)}{_error(ex, i, digits)}"),
+            Text(bar * max(1, round(abs(share) * room)), colour),
+            *(
+                Text(summary.signed(column[i]) if name != "α" else f"{column[i]:.2f}")
+                for name, column in extras.items()
+            ),
+        )
+    return table
+
+
+def _error(ex: Explanation, i: int, digits: int) -> str:
+    error = summary.error_of(ex, i)
+    return "" if error is None or ex.diagnostics.get("exact") else f" ± {error:.{digits}f}"
+
+
+def _remarks(ex: Explanation) -> Table:
+    """Swing words, synergies and antagonisms, a line each."""
+    synergies, antagonisms = summary.pairs(ex, 3)
+    digits = summary.digits([pair.value for pair in (*synergies, *antagonisms)])
+    swings = zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)
+    lines = {"swing words": [f"{summary.placed(ex, i)} (without it: {to})" for i, to in swings]}
+    for name, found in (("synergies", synergies), ("antagonisms", antagonisms)):
+        lines[name] = [
+            f"{summary.placed(ex, pair.i)} × {summary.placed(ex, pair.j)} {summary.signed(pair.value, digits)}"
+            for pair in found
+        ]
+    grid = Table.grid(padding=(0, 2))
+    for name, said in lines.items():
+        if said:
+            grid.add_row(Text(name, style="bold"), Text(", ".join(said)))
+    return grid

@@ -1,0 +1,181 @@
+"""From tokens to words: which whitespace-delimited word each token belongs to, by the tokenizer's offsets.
+
+    Nobody's awake.   →   [CLS] nobody ' s awake . [SEP]
+                            −1     0   0 0   1   1   −1
+
+A unit is what an explanation gives a number: a word, or a single piece of one. Tokens of no unit (special tokens,
+whitespace that a tokenizer keeps) are "outside". A word without tokens, because the tokenizer drops it or the pair was
+cut before it, stays in the list and gets 0. Nothing here knows what the numbers mean.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from neurogame._types import Float, Int, Tensor
+
+Level = Literal["word", "token"]
+SIDES = ("premise", "hypothesis")
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A pair as the model reads it: ids and masks as a batch of one, and where each token comes from."""
+
+    texts: tuple[str, str]
+    inputs: Mapping[str, Int[Tensor, "1 tokens"]]
+    offsets: Sequence[Span]  # characters of its own text
+    sides: Sequence[int | None]  # 0 premise, 1 hypothesis, None special
+    pieces: Sequence[str]  # decoded, one by one
+    uncut: Sequence[tuple[Span, int | None]]  # offsets and sides of the whole pair, where it was cut; else the same
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The words (or pieces) of a pair, and which tokens each is made of; `read` are those that have tokens.
+
+    Numbers go from tokens to read units (`summed`, `averaged`, `crossed`) and from those to all units (`listed`,
+    `rows`, `matrix`), where a unit that was not read has 0.
+    """
+
+    names: tuple[str, ...]
+    sides: tuple[str, ...]
+    unit_of: Int[Tensor, "tokens"]  # −1: outside
+    truncated: tuple[int, ...] = ()  # cut off: the pair is longer than the model reads
+    shortened: tuple[int, ...] = ()  # some of its tokens were
+    silent: tuple[int, ...] = ()  # the tokenizer makes no token of it
+
+    @cached_property
+    def read(self) -> tuple[int, ...]:
+        """Units with at least one token, in order."""
+        return tuple(sorted({i for i in self.unit_of.tolist() if i >= 0}))
+
+    @cached_property
+    def members(self) -> Float[Tensor, "read tokens"]:
+        """1 where a token belongs to a unit."""
+        return (self.unit_of == torch.tensor(self.read).unsqueeze(-1)).float()
+
+    def summed(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
+        """Σ_{i∈word} x_i."""
+        return x @ self.members.to(x).mT
+
+    def averaged(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
+        """Mean of x_i over the tokens of each unit."""
+        return self.summed(x) / self.members.to(x).sum(-1)
+
+    def crossed(self, J: Float[Tensor, "... tokens tokens"]) -> Float[Tensor, "... read read"]:
+        """Σ_{i∈A} Σ_{j∈B} J_ij for words A ≠ B; zero diagonal."""
+        members = self.members.to(J)
+        crossed = members @ J @ members.mT
+        return crossed - torch.diag_embed(crossed.diagonal(dim1=-2, dim2=-1))
+
+    def outside(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "..."]:
+        """Σ x_i over the tokens of no unit."""
+        return (x * (self.unit_of < 0).to(x)).sum(-1)
+
+    def listed(self, values: Float[Tensor, "read"]) -> tuple[float, ...]:
+        """One number per unit, 0 for those not read."""
+        found = dict(zip(self.read, values.tolist(), strict=True))
+        return tuple(found.get(i, 0.0) for i in range(len(self.names)))
+
+    def rows(self, values: Float[Tensor, "heads read"]) -> tuple[tuple[float, ...], ...]:
+        """The same, row by row."""
+        return tuple(self.listed(row) for row in values)
+
+    def matrix(self, J: Float[Tensor, "read read"]) -> tuple[tuple[float, ...], ...]:
+        """Units × units; all units not read share one row of zeros, so that a long text costs little."""
+        nothing = (0.0,) * len(self.names)
+        found = {i: self.listed(row) for i, row in zip(self.read, J, strict=True)}
+        return tuple(found.get(i, nothing) for i in range(len(self.names)))
+
+
+def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str, max_length: int) -> Tokens:
+    """The pair as `NLI.predict` encodes it, the longer sentence cut first, with offsets."""
+    if not tokenizer.is_fast:
+        raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
+    found = tokenizer(
+        premise, hypothesis, truncation="longest_first", max_length=max_length, return_offsets_mapping=True
+    )
+    offsets, sides, ids = found["offset_mapping"], found.sequence_ids(), found["input_ids"]
+    uncut = list(zip(offsets, sides, strict=True))
+    if len(ids) >= max_length:
+        whole = tokenizer(premise, hypothesis, return_offsets_mapping=True, verbose=False)
+        uncut = list(zip(whole["offset_mapping"], whole.sequence_ids(), strict=True))
+    pieces = [tokenizer.decode([i], clean_up_tokenization_spaces=False).strip() for i in ids]
+    inputs = {name: torch.tensor([column]) for name, column in found.items() if name != "offset_mapping"}
+    return Tokens((premise, hypothesis), inputs, offsets, sides, pieces, uncut)
+
+
+def units(tokens: Tokens, level: Level) -> Units:
+    """The words of both texts, or the pieces that were read of them."""
+    spans = [_spans(text) for text in tokens.texts]
+    owners = _owners(spans, zip(tokens.offsets, tokens.sides, strict=True))
+    read, whole = Counter(owners), Counter(_owners(spans, tokens.uncut))
+    words = range(len(spans[0]) + len(spans[1]))
+    cut: dict[str, Any] = {
+        "truncated": tuple(i for i in words if whole[i] and not read[i]),
+        "shortened": tuple(i for i in words if 0 < read[i] < whole[i]),
+        "silent": tuple(i for i in words if not whole[i]),
+    }
+    if level == "token":
+        return _pieces(tokens)
+    names = tuple(text[a:b] for text, found in zip(tokens.texts, spans, strict=True) for a, b in found)
+    sides = tuple(side for side, found in zip(SIDES, spans, strict=True) for _ in found)
+    return Units(names, sides, torch.tensor(owners), **cut)
+
+
+def cut_words(tokens: Tokens) -> list[str]:
+    """The words that the model did not read, or not to their end, at whatever level the units are."""
+    found = units(tokens, "word")
+    return [found.names[i] for i in sorted((*found.truncated, *found.shortened))]
+
+
+def _pieces(tokens: Tokens) -> Units:
+    """One unit per token that is not special; named as decoded, or by its text where it is part of a character."""
+    names: list[str] = []
+    sides: list[str] = []
+    unit_of: list[int] = []
+    for piece, side, (a, b) in zip(tokens.pieces, tokens.sides, tokens.offsets, strict=True):
+        unit_of.append(-1 if side is None else len(names))
+        if side is not None:
+            text = tokens.texts[side][a:b]
+            names.append(piece if piece and "\ufffd" not in piece else text.strip() or piece or text)
+            sides.append(SIDES[side])
+    return Units(tuple(names), tuple(sides), torch.tensor(unit_of))
+
+
+def _spans(text: str) -> list[Span]:
+    """Where the words are: what `str.split` finds."""
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def _owners(spans: Sequence[Sequence[Span]], places: Any) -> list[int]:
+    """The word of each token, counted through both texts; −1 for none."""
+    starts = (0, len(spans[0]))
+    owners = []
+    for (a, b), side in places:
+        word = -1 if side is None else _owner(spans[side], a, b)
+        owners.append(word if word < 0 or side is None else starts[side] + word)
+    return owners
+
+
+def _owner(spans: Sequence[Span], start: int, end: int) -> int:
+    """The word that has most of the characters [start, end); a token of none belongs to the word it stands in."""
+    end = max(end, start + 1)
+    best, most = -1, 0
+    for word in range(bisect_right(spans, start, key=lambda span: span[1]), len(spans)):
+        left, right = spans[word]
+        if left >= end:
+            break
+        shared = min(right, end) - max(left, start)
+        if shared > most:
+            best, most = word, shared
+    return best

@@ -1,0 +1,264 @@
+"""How explanations are drawn: in the terminal, as a page, on the command line."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+import tiny
+from rich.console import Console
+from typer.testing import CliRunner
+
+from neurogame.cli import app
+from neurogame.explanation import Explanation, summary
+from neurogame.explanation.page import fragment, page
+from neurogame.nli import NLI
+
+runner = CliRunner()
+PAIR = ("the old man sees a dog and the girl sees a cat .", "the man is old .")
+EVIL = (
+    "<script>alert('x')</script> \"onload=\"x <img/src=x> {{7*7}} ${a} {0} %s &amp; [bold]red[/bold]",
+    "שלום עולם 👨‍👩‍👧 \u200b \x1b[31mred \u202eabc </title></style><b>",
+)
+
+
+@pytest.fixture(scope="module")
+def nli():
+    return NLI(tiny.model(), tiny.tokenizer(), name="tiny <b>")
+
+
+@pytest.fixture(scope="module")
+def ex(nli):
+    return nli.explain(*PAIR)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, nli):
+    where = tmp_path_factory.mktemp("models") / "tiny"
+    nli.save_pretrained(where)
+    return where
+
+
+def printed(ex, width=100, **options):
+    console = Console(width=width, **options)
+    with console.capture() as capture:
+        ex.show(console)
+    return capture.get()
+
+
+class Seen(HTMLParser):
+    """Tags, attributes and text of a page; every tag must be closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.text, self.open = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] != "style":
+            self.text.append(data)
+
+
+def test_the_terminal_without_colours_says_the_signs(ex):
+    found = printed(ex)
+    assert "\x1b" not in found
+    strongest = summary.ranked(ex, 1)[0]
+    number = summary.signed(ex.scores[strongest], summary.digits(ex.scores))
+    assert f"{ex.words[strongest]}({number})" in found
+    assert "efficiency gap" in found
+    for label, p in ex.prediction.probabilities.items():
+        assert re.search(rf"{label}.*{p:.3f}", found)
+
+
+def test_the_terminal_in_colour(ex):
+    found = printed(ex, force_terminal=True, color_system="truecolor")
+    assert "\x1b[" in found
+    assert f"for {ex.target}" in found
+    assert f"against {ex.target}" in found
+    assert printed(ex, force_terminal=True, no_color=True, color_system="truecolor").count("(+") > 0
+
+
+@pytest.mark.parametrize("width", [20, 40, 64, 200])
+@pytest.mark.parametrize("method", ["decision", "game"])
+def test_any_width(nli, width, method):
+    found = printed(nli.explain(*PAIR, method=method), width)
+    assert max(map(len, found.splitlines())) <= width
+
+
+def test_a_terminal_obeys_nothing_of_a_text(nli):
+    found = printed(nli.explain(*EVIL))
+    assert "\x1b" not in found
+    assert "\u202e" not in found
+    assert "[bold]red[/bold]" in found
+    assert "\\u001b[31mred" in found
+
+
+def test_printable():
+    assert summary.printable("naïve 👨‍👩‍👧") == "naïve 👨‍👩‍👧"
+    assert summary.printable("\u200b") == "\\u200b"
+    assert summary.printable("a\x00\x7f\u2028b") == "a\\u0000\\u007f\\u2028b"
+
+
+def test_numbers_show_their_sign():
+    shown = [summary.signed(x) for x in (0.42, -0.42, 0.001, -0.001, 0, None)]
+    assert shown == ["+0.42", "−0.42", "0.00", "0.00", "0.00", "–"]
+    assert [summary.digits([x]) for x in (12.0, 1.0, 0.5, 0.05, 0.005, 1e-9, 0.0)] == [2, 2, 3, 4, 5, 5, 2]
+
+
+def test_strongest_pairs_leave_out_noise(ex):
+    synergies, antagonisms = summary.pairs(ex, 5)
+    values = [pair.value for pair in synergies]
+    assert values == sorted(values, reverse=True)
+    assert all(pair.value < 0 for pair in antagonisms)
+    assert all(ex.interactions[pair.i][pair.j] == pair.value for pair in (*synergies, *antagonisms))
+    noisy = replace(ex, diagnostics={**ex.diagnostics, "interactions_se": 1e9})
+    assert summary.pairs(noisy) == ([], [])
+
+
+def test_warnings(ex):
+    assert summary.warnings(replace(ex, diagnostics={})) == []
+    wrong = {"converged": False, "unconverged_heads": 2, "heads": 4, "residual": 0.1, "spectral_radius": 1.3}
+    wrong |= {"truncated": ["a"], "max_length": 8, "silent": ["\u200b"], "on_path": False, "logit_error": 0.1}
+    wrong |= {"shapley_se": [9.0] * len(ex.words), "outside": 99.0}
+    found = summary.warnings(replace(ex, diagnostics=wrong))
+    assert len(found) == 7
+    said = " ".join(found)
+    for text in (
+        "2 of 4 heads",
+        "ρ(J)/γ = 1.30",
+        "1 word of the pair not read",
+        "8 tokens",
+        "\\u200b",
+        "beside the path",
+    ):
+        assert text in said
+    assert all(f"! {line}" in printed(replace(ex, diagnostics=wrong), 200) for line in found)
+
+
+@pytest.mark.parametrize("method", ["decision", "game"])
+@pytest.mark.parametrize("draw", [page, fragment])
+def test_a_page_shows_everything_and_loads_nothing(nli, method, draw):
+    ex = nli.explain(*PAIR, method=method)
+    text = draw(ex)
+    seen = Seen(text)
+    assert not seen.open
+    assert not {"script", "link", "img", "iframe", "object"} & set(seen.tags)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|@import|url\(", text)
+    words = " ".join(seen.text)
+    for word in ("Shapley φ", "Banzhaf β", "α", "field J", "gate λ", "Synergies", "Antagonisms", "efficiency gap"):
+        assert word in words
+    assert seen.tags.count("svg") == 1
+    assert all(name in words for name in (*ex.words, *ex.prediction.probabilities))
+    assert ("role", "img") in seen.attributes
+
+
+def test_a_page_is_only_text_where_the_text_is_a_users(nli):
+    clean, evil = (Seen(page(nli.explain(*pair))) for pair in (PAIR, EVIL))
+    assert set(evil.tags) <= set(clean.tags) | {"ul", "li"}
+    assert not evil.open
+    assert not any(name.startswith("on") or name == "src" for name, _ in evil.attributes)
+    said = "".join(evil.text)
+    for word in (
+        "<script>alert('x')</script>",
+        '"onload="x',
+        "<img/src=x>",
+        "{{7*7}}",
+        "${a}",
+        "&amp;",
+        "</title></style><b>",
+    ):
+        assert word in said
+    assert "tiny <b>" in said
+    assert "\x1b" not in said
+    assert "\u202e" not in said
+    assert ("dir", "rtl") in evil.attributes
+
+
+def test_a_page_of_a_long_text_stays_small(nli):
+    ex = nli.explain("the old man sees a dog " * 500, "a cat sleeps .")
+    text = page(ex)
+    assert "not read by the model" in text
+    assert text.count("<tr>") == 1 + len(ex.words) - len(ex.diagnostics["unread"])
+
+
+def test_a_method_with_scores_alone_can_be_drawn(ex):
+    """What comparators will hand in: no game, no layer."""
+    bare = replace(ex, shapley=None, banzhaf=None, alpha=None, field=None, gate=None, interactions=None, per_head={})
+    bare = replace(bare, diagnostics={})
+    assert "Banzhaf" not in printed(bare)
+    seen = Seen(page(bare))
+    assert "svg" not in seen.tags
+    assert Explanation.from_dict(bare.to_dict()) == bare
+
+
+def test_files(ex, tmp_path):
+    path = tmp_path / "report.html"
+    assert ex.to_html(path) == path
+    first = path.read_text(encoding="utf-8")
+    assert first == page(ex)
+    ex.to_html(path)  # the same again is no mistake
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        ex.to_html(tmp_path)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        ex.to_html(tmp_path / "no" / "report.html")
+    with pytest.raises(OSError, match=r"x+\.html cannot be written"):
+        ex.to_html(tmp_path / ("x" * 250 + ".html"))
+    assert ex._repr_html_() == fragment(ex)
+
+
+def test_command(folder, tmp_path):
+    page_file = tmp_path / "report.html"
+    result = runner.invoke(app, ["explain", *PAIR, "--model", str(folder), "--html", str(page_file)])
+    assert result.exit_code == 0
+    assert "adds to the logit of" in result.stdout
+    assert result.stderr.strip() == f"page: {page_file}"
+    assert page_file.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_command_as_json(folder):
+    options = ["--method", "decision", "--target", "neutral", "--contrast", "entailment", "--level", "token", "--json"]
+    result = runner.invoke(app, ["explain", *PAIR, "--model", str(folder), *options])
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = Explanation.from_dict(json.loads(result.stdout))
+    assert (found.target, found.contrast, found.level) == ("neutral", "entailment", "token")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ((*PAIR, "--target", "maybe"), 1, "target = 'maybe' is not a label"),
+        ((*PAIR, "--method", "magic"), 1, "method = 'magic' is unknown"),
+        ((*PAIR, "--html", "/nowhere/at/all.html"), 1, "the folder /nowhere/at does not exist"),
+        (("", ""), 1, "no word to explain"),
+        (("one sentence",), 2, "HYPOTHESIS"),
+        ((*PAIR, "--nothing"), 2, "nothing"),
+    ],
+)
+def test_command_mistakes(folder, options, code, said):
+    result = runner.invoke(app, ["explain", *options, "--model", str(folder)])
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert result.stdout == ""
+    if code == 1:
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_model_that_is_not_there():
+    result = runner.invoke(app, ["explain", *PAIR, "--model", "./nothing"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("neurogame explain: no model folder at ./nothing")
