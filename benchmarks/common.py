@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from neurogame.benchmark.timing import machine
+from neurogame.about import machine
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from neurogame import about
 from neurogame.benchmark import attention, couplings, timing
 from neurogame.cli import app
 
@@ -35,7 +36,7 @@ def test_peak_memory_sees_what_is_allocated():
 
 
 def test_machine_is_described():
-    assert {"processor", "threads", "torch", "neurogame", "compiled kernels"} <= set(timing.machine())
+    assert {"processor", "threads", "torch", "neurogame", "compiled kernels"} <= set(about.machine())
 
 
 def test_attention_benchmark(monkeypatch, tmp_path):

@@ -292,6 +292,15 @@ def test_parameter_groups(configure):
 
 
 @pytest.mark.parametrize("kind", ["neurogame", "transformers"])
+def test_dropout_of_the_encoder_alone(kind, configure):
+    trainer = made(configure(kind=kind, encoder_dropout=0.31))
+    rates = {module.p for module in trainer.model.base_model.modules() if isinstance(module, torch.nn.Dropout)}
+    everywhere = {module.p for module in trainer.model.modules() if isinstance(module, torch.nn.Dropout)}
+    assert rates == {0.31}
+    assert everywhere - rates  # the classifier keeps its own
+
+
+@pytest.mark.parametrize("kind", ["neurogame", "transformers"])
 @pytest.mark.parametrize("freeze", ["embeddings", "encoder"])
 def test_frozen_is_frozen_and_the_rest_moves(kind, freeze, configure):
     trainer = made(configure(kind=kind, freeze=freeze, weight_decay=0.5, learning_rate=0.01, ema=0.9, warmup=0.0))

@@ -2,12 +2,14 @@
 
 The package reads in the order of the paper: `game` (v(C)), `sampling` (how coalitions are drawn),
 `values` and `couplings` (Shapley, Banzhaf, pair interactions), `exact` (enumeration), `ising` (spins),
-`attention` (the layer), `modeling` (encoder and head), `data`, `nli` (load and predict), `evaluation`, `training`.
+`attention` (the layer), `modeling` (encoder and head), `data`, `nli` (load and predict), `explanation`, `evaluation`,
+`training`.
 """
 
 from neurogame import exact, game, ising, sampling, values
 from neurogame.attention import AttentionConfig, NeuroGameAttention, NeuroGameOutput
 from neurogame.couplings import LinearCoupling
+from neurogame.explanation import Explanation
 from neurogame.ising import SpinState, solve
 from neurogame.modeling import (
     DamConfig,
@@ -29,6 +31,7 @@ __all__ = [
     "DamForSequenceClassification",
     "EsimConfig",
     "EsimForSequenceClassification",
+    "Explanation",
     "GameValues",
     "LinearCoupling",
     "NeuroGameAttention",

@@ -108,6 +108,17 @@ ModelNames = Annotated[
         help="Names of the model's logits in order, where its configuration has only LABEL_0, LABEL_1 …",
     ),
 ]
+_NONE = "by default the one that comes with the package"
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help=f"Folder of a model, or its name on the hub; {_NONE}.",
+        show_default=False,
+    ),
+]
 Device = Annotated[
     str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps …; by default cuda if there is one.")
 ]
@@ -177,7 +188,6 @@ def train(
 
 @app.command()
 def evaluate(
-    models: Annotated[list[str], typer.Argument(metavar="MODEL", help="Folders of models, or names on the hub.")],
     data: Annotated[
         list[str],
         typer.Option(
@@ -187,6 +197,12 @@ def evaluate(
             help="A file, or a data set by name: snli/dev, mnli/matched, hans …; may be repeated.",
         ),
     ],
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]...", help=f"Folders of models, or names on the hub; {_NONE}.", show_default=False
+        ),
+    ] = None,
     calibrate: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="Fit the temperature of the probabilities on this set.")
     ] = None,
@@ -220,9 +236,10 @@ def evaluate(
     """
     if as_json and markdown:
         raise typer.BadParameter("--json and --markdown exclude each other")
-    if len(set(models)) < len(models):
+    given: list[str | None] = [*models] if models else [None]
+    if len(set(given)) < len(given):
         raise typer.BadParameter("a MODEL is given twice")
-    if model_labels is not None and len(models) > 1:
+    if model_labels is not None and len(given) > 1:
         raise typer.BadParameter(
             "--model-labels names the logits of one MODEL; evaluate each by itself, with --against"
         )
@@ -243,10 +260,10 @@ def evaluate(
         calibration = None if calibrate is None else sets.load(calibrate, **reading)
         others = [] if against is None else list(evaluation.load_predictions(against))
         options: dict[str, Any] = {"batch_size": batch_size, "calibration": calibration, "bins": bins, "seed": seed}
-        nlis = (load(model, label_names=_listed(model_labels), device=device) for model in models)
+        nlis = (load(model, label_names=_listed(model_labels), device=device) for model in given)
         reports: list[evaluation.Report] = []
-        for model, nli in zip(models, nlis, strict=True):
-            name = nli.name if nli.name not in {report.models[0] for report in reports} else model
+        for model, nli in zip(given, nlis, strict=True):
+            name = nli.name if nli.name not in {report.models[0] for report in reports} else str(model)
             with _progress(f"evaluate {name}") as advance:
                 reports.append(
                     evaluation.evaluate(nli, loaded, against=others or None, name=name, progress=advance, **options)
@@ -296,9 +313,7 @@ def _distinct(found: list[Any], given: list[str]) -> list[Any]:
 @app.command()
 def predict(
     file: Annotated[str, typer.Argument(metavar="FILE", help="CSV, TSV or JSONL, gzipped or not; - is stdin.")],
-    model: Annotated[
-        str, typer.Option("--model", "-m", metavar="MODEL", help="Folder of a model, or its name on the hub.")
-    ],
+    model: Model = None,
     output: Annotated[
         Path | None,
         _output("--output", "-o", metavar="FILE", help="A new .jsonl or .csv file, written whole or not at all."),
@@ -340,6 +355,45 @@ def predict(
         typer.echo(done.summary(), err=True)
         if as_json and output is not None:
             _print_json(done.to_dict())
+
+
+@app.command()
+def explain(
+    premise: Annotated[str, typer.Argument(metavar="PREMISE", help="What is given.", show_default=False)],
+    hypothesis: Annotated[str, typer.Argument(metavar="HYPOTHESIS", help="What may follow.", show_default=False)],
+    model: Model = None,
+    method: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="decision: what each word adds to a logit; game: the values in the layer."),
+    ] = "decision",
+    target: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="The label to explain; by default the predicted one.")
+    ] = None,
+    contrast: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="Explain the target against this label.")
+    ] = None,
+    level: Annotated[str, typer.Option(metavar="word|token", help="Words, or the pieces the model reads.")] = "word",
+    model_labels: ModelNames = None,
+    device: Device = None,
+    html: Annotated[Path | None, _output("--html", metavar="FILE", help="Also write a page that needs no net.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Why a model labels a pair as it does: what each word adds, which words need or replace each other.
+
+    The page replaces a file of that name.
+    """
+    with _one_line("explain"):
+        from neurogame.nli import load
+
+        quiet()
+        nli = load(model, label_names=_listed(model_labels), device=device)
+        found = nli.explain(premise, hypothesis, method=method, target=target, contrast=contrast, level=level)
+        if html is not None:
+            typer.echo(f"page: {found.to_html(html)}", err=True)
+        if as_json:
+            _print_json(found.to_dict())
+        else:
+            found.show(_console(100))
 
 
 benchmark = typer.Typer(help="Measure, and compare with what else there is.", no_args_is_help=True)
@@ -396,6 +450,19 @@ def benchmark_throughput(
 ) -> None:
     """Pairs per second of every head on an encoder of the size of MiniLM-L6, as ratios to mean pooling."""
     _measure("throughput", figure, as_json=as_json, repetitions=repetitions)
+
+
+@app.command()
+def info(as_json: Json = False) -> None:
+    """Versions, threads, compiled loops, and the model that comes with the package: what a bug report needs."""
+    from neurogame import about
+
+    with _one_line("info"):
+        found = about.describe()
+    if as_json:
+        _print_json(found)
+    else:
+        _console(120).print(about.render(found))
 
 
 def main() -> None:

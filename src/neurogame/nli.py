@@ -1,4 +1,4 @@
-"""`load` and `NLI`: a saved model with its tokenizer, and the verb `predict`.
+"""`load` and `NLI`: a saved model with its tokenizer, and the verbs `predict` and `explain`.
 
 Any sequence classifier that transformers can load will do, ours or not; labels come out by name, as
 the model's own configuration has them. Nothing is downloaded if the name is a folder or looks like
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from safetensors import SafetensorError
@@ -19,11 +19,14 @@ from tqdm.auto import tqdm
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 import neurogame.modeling  # noqa: F401  registers the models with the Auto classes
-from neurogame import labels
+from neurogame import embedded, labels
 from neurogame._types import Float, Tensor
 from neurogame.data.batching import collate, encode, sorted_batches
 from neurogame.data.pairs import Pair
 from neurogame.validation import check_count
+
+if TYPE_CHECKING:
+    from neurogame.explanation import Explanation
 
 MAX_LENGTH = 128  # tokens of a pair, where neither the tokenizer nor the model says how many it takes
 Progress = Callable[[int], object]  # told how many pairs have just been done
@@ -59,7 +62,7 @@ class Prediction:
 
 
 class NLI:
-    """A classifier of sentence pairs: `predict`, `logits`, `save_pretrained`.
+    """A classifier of sentence pairs: `predict`, `explain`, `logits`, `save_pretrained`.
 
     Args:
         model: any sequence classifier of transformers.
@@ -216,6 +219,30 @@ class NLI:
         whole = self.tokenizer(*texts, verbose=False)["input_ids"]  # verbose would warn that they are long
         return {i for i, ids in zip(full, whole, strict=True) if len(ids) > self.max_length}
 
+    def explain(
+        self,
+        premise: str,
+        hypothesis: str,
+        *,
+        method: str = "decision",
+        target: str | None = None,
+        contrast: str | None = None,
+        level: str = "word",
+    ) -> "Explanation":
+        """What each word of a pair did: `.show()`, `.to_html(path)`, `.to_dict()`.
+
+        Args:
+            premise: a sentence; one of the two may be empty.
+            hypothesis: a sentence.
+            method: "decision", what each word adds to the logit of a label, or "game", the values inside the layer.
+            target: the label to explain; None: the predicted one.
+            contrast: explain the logit of the target minus that of this label.
+            level: "word", or "token" for word pieces.
+        """
+        from neurogame.explanation import explain
+
+        return explain(self, premise, hypothesis, method=method, target=target, contrast=contrast, level=level)
+
     def save_pretrained(self, folder: str | Path) -> None:
         """Model, tokenizer and configuration as transformers stores them; loads with `load` and the Auto classes."""
         if Path(folder).is_file():
@@ -225,16 +252,23 @@ class NLI:
 
 
 def load(
-    model: str | Path, *, label_names: Sequence[str] | None = None, device: str | torch.device | None = None
+    model: str | Path | None = None,
+    *,
+    label_names: Sequence[str] | None = None,
+    device: str | torch.device | None = None,
 ) -> NLI:
-    """A model from a folder, or by its name on the hub; weights as safetensors only: no pickle is ever read.
+    """The model that comes with the package, one from a folder, or one by its name on the hub.
+
+    Weights as safetensors only: no pickle is ever read.
 
     Args:
-        model: a folder that `save_pretrained` wrote, or a name on the hub. A name that looks like a path
-            ("./x", "runs/x" where there is a folder `runs`, "a/b/c") is never looked for there.
+        model: None for the embedded model, a folder that `save_pretrained` wrote, or a name on the hub. A name
+            that looks like a path ("./x", "runs/x" where there is a folder `runs`, "a/b/c") is never looked for there.
         label_names: names of the logits in order, where the model does not know them; see `NLI`.
         device: "cpu", "cuda", "cuda:1", "mps" …; None: a GPU of CUDA if there is one, else the CPU.
     """
+    if model is None:
+        model = embedded.folder()
     folder = Path(model).expanduser()
     local = _is_local(str(model), folder)
     where = str(folder) if local else str(model)

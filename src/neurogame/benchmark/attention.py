@@ -19,8 +19,9 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from neurogame.about import machine
 from neurogame.attention import NeuroGameAttention
-from neurogame.benchmark.timing import Progress, Run, interleaved, machine, peak_memory
+from neurogame.benchmark.timing import Progress, Run, interleaved, peak_memory
 from neurogame.extras import need
 
 DIM, HEADS = 768, 12

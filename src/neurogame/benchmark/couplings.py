@@ -14,7 +14,8 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from neurogame.benchmark.timing import Progress, machine
+from neurogame.about import machine
+from neurogame.benchmark.timing import Progress
 from neurogame.couplings import LinearCoupling
 from neurogame.extras import need
 from neurogame.values import estimate

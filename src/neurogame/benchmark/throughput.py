@@ -15,7 +15,8 @@ from rich.table import Table
 from torch import Tensor
 from transformers import BertConfig
 
-from neurogame.benchmark.timing import Progress, Run, machine, seconds_each
+from neurogame.about import machine
+from neurogame.benchmark.timing import Progress, Run, seconds_each
 from neurogame.extras import need
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
 from neurogame.modeling.configuration import Head

@@ -1,18 +1,11 @@
 """Fair timing on a shared machine: interleaved repetitions, medians, ratios in one run; memory in a fresh process."""
 
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
-
-import torch
-
-import neurogame
-from neurogame import kernels
 
 Run = Callable[[], object]
 Progress = Callable[[str], None]
@@ -60,22 +53,3 @@ def peak_memory(setup: str) -> int | None:
     command = [sys.executable, "-c", _MEMORY.format(setup=setup)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 — our own text
     return int(result.stdout)
-
-
-def machine() -> dict[str, Any]:
-    """What a reader needs to place the figures."""
-    return {
-        "processor": _processor(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "neurogame": neurogame.__version__,
-        "compiled kernels": kernels.library() is not None,
-    }
-
-
-def _processor() -> str:
-    cpu = Path("/proc/cpuinfo")
-    lines = cpu.read_text().splitlines() if cpu.exists() else []
-    name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
-    return name or platform.processor() or platform.machine()

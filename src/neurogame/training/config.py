@@ -182,6 +182,7 @@ class TrainingSection(Section):
     ema: float = Field(0.0, ge=0, lt=1)  # decay of the averaged weights that are evaluated and saved; 0: off
     ema_warmup: bool = True  # decay min(ema, (1 + t)/(10 + t)): a short run does not average its random start
     premise_word_dropout: float = Field(0.0, ge=0, lt=1)
+    encoder_dropout: float | None = Field(None, ge=0, lt=1)  # within the encoder; None: as it was pretrained with
     freeze: Literal["nothing", "embeddings", "encoder"] = "nothing"
     gamma: GammaSection = GammaSection()
     patience: int | None = Field(None, ge=1)  # evaluations without a better one before it stops
@@ -240,6 +241,8 @@ class RunConfig(Section):
             )
         if model.kind in ("dam", "esim") and training.gradient_checkpointing:
             raise ValueError(f"training.gradient_checkpointing needs an encoder, not kind = {model.kind!r}")
+        if model.kind in ("dam", "esim") and training.encoder_dropout is not None:
+            raise ValueError(f"training.encoder_dropout needs an encoder, not kind = {model.kind!r}")
         if training.gamma != GammaSection() and (model.kind, model.head) != ("neurogame", "neurogame"):
             raise ValueError(
                 f"training.gamma needs the neurogame head, not kind = {model.kind!r}, head = {model.head!r}"

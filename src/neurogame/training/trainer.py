@@ -58,6 +58,7 @@ class NeuroGameTrainer(Trainer):
         self.sampler: LengthGroupedSampler | None = None
         self.add_callback(Epochs(self))
         self._freeze()
+        self._set_dropout()
         self._step, self._micro = -1, 0  # optimiser step, micro-batch of this process in it
         self._rows: list[int] = []  # that count, of each micro-batch of this process
         self._total = 0  # of all processes
@@ -68,6 +69,13 @@ class NeuroGameTrainer(Trainer):
         part = frozen[self.recipe.freeze]
         if part is not None:
             part.requires_grad_(requires_grad=False)
+
+    def _set_dropout(self) -> None:
+        """Of the encoder alone; the head's is an option of the model."""
+        if self.recipe.encoder_dropout is not None:
+            for module in _encoder(self.model).modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = self.recipe.encoder_dropout
 
     # Optimiser and schedule
 

@@ -1,0 +1,90 @@
+"""The installation in a few lines: versions, machine, extras, embedded model. Read by `neurogame info`."""
+
+import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+
+import neurogame
+from neurogame import embedded, kernels
+
+_LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
+_EXTRAS = {"train": "accelerate", "hub": "datasets", "bench": "shapiq"}  # a package that each brings
+
+
+def machine() -> dict[str, Any]:
+    """What a reader needs to place a figure."""
+    return {
+        "processor": _processor(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "neurogame": neurogame.__version__,
+        "compiled kernels": kernels.library() is not None,
+    }
+
+
+def _processor() -> str:
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
+    return name or platform.processor() or platform.machine()
+
+
+def describe() -> dict[str, Any]:
+    """Everything `neurogame info` says; a damaged model is a line of it, not an error."""
+    return {
+        "neurogame": neurogame.__version__,
+        "machine": machine(),
+        "libraries": {name: _version(name) for name in _LIBRARIES},
+        "extras": {extra: find_spec(package) is not None for extra, package in _EXTRAS.items()},
+        "model": _model(),
+    }
+
+
+def _model() -> dict[str, Any]:
+    try:
+        folder = embedded.folder()
+    except embedded.DamagedError as error:
+        return {"problem": str(error)}
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    weights = folder / embedded.WEIGHTS
+    return {
+        "head": config["head"],
+        "preset": config["preset"],
+        "labels": [config["id2label"][key] for key in sorted(config["id2label"])],
+        "temperature": config["temperature"],
+        "megabytes": round(weights.stat().st_size / 1e6, 1),
+        "sha256": embedded.digest(weights),
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def render(found: dict[str, Any]) -> Table:
+    """Two columns: what, and how it is here."""
+    out = Table(show_header=False, box=None, pad_edge=False)
+    on, model = found["machine"], found["model"]
+    out.add_row("neurogame", f"{found['neurogame']}, Python {on['python']}")
+    out.add_row("libraries", ", ".join(f"{name} {number}" for name, number in found["libraries"].items()))
+    loops = "compiled" if on["compiled kernels"] else "plain PyTorch (no C compiler, or switched off)"
+    out.add_row("machine", f"{on['processor']}, {on['threads']} threads, loops: {loops}")
+    extras = (f"{name} {'installed' if there else 'not installed'}" for name, there in found["extras"].items())
+    out.add_row("extras", ", ".join(extras))
+    if "problem" in model:
+        out.add_row("model", model["problem"])
+    else:
+        about = f"{model['head']} head, {model['preset']} preset, {model['megabytes']} MB, temperature"
+        out.add_row("model", f"{about} {model['temperature']:.3g}: {', '.join(model['labels'])}")
+        out.add_row("", f"SHA-256 {model['sha256']}")
+    return out
