@@ -253,7 +253,6 @@ def test_evaluate_mistakes(place, tmp_path):
         assert message in fails("evaluate", *arguments)
     for arguments in (
         (model,),
-        ("-d", data),
         (model, "-d", data, "--limit", "0"),
         (model, place / "unnamed", "-d", data, "--model-labels", "e,n,c"),  # which of them, and in whose order?
         (model, "-d", data, "--column", "premise"),
@@ -322,7 +321,7 @@ def test_predict_mistakes(place, tmp_path):
         ((tmp_path / "text.csv", "-m", model, "--json"), "no column for premise and hypothesis"),
     ]:
         assert message in fails("predict", *arguments)
-    for arguments in ((data,), ("-m", model), (data, "-m", model, "--column", "x"), (data, "-m", model, "--bogus")):
+    for arguments in (("-m", model), (data, "-m", model, "--column", "x"), (data, "-m", model, "--bogus")):
         assert run("predict", *arguments, code=2).stdout == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text.csv", "there.csv"]
 

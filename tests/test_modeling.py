@@ -156,6 +156,13 @@ def test_overrides_of_a_saved_configuration(folders, tmp_path):
         NeuroGameForSequenceClassification.from_pretrained(folders["saved"], hed="mean")
 
 
+def test_a_saved_folder_does_not_say_where_it_came_from(folders, tmp_path):
+    model = NeuroGameForSequenceClassification.from_pretrained(folders["encoder"])
+    assert model.config.encoder._name_or_path == str(folders["encoder"])
+    model.save_pretrained(tmp_path)
+    assert str(folders["encoder"]) not in (tmp_path / "config.json").read_text()
+
+
 # --- precision ----------------------------------------------------------------------------------------------------
 
 

@@ -155,6 +155,13 @@ class NeuroGameConfig(PreTrainedConfig):
         """The encoder's: where transformers looks for (and, resizing the vocabulary, sets) what belongs to the text."""
         return self.encoder if isinstance(self.encoder, PreTrainedConfig) else self
 
+    def to_dict(self) -> dict[str, Any]:
+        """What is saved; where on a machine the encoder was loaded from is nobody else's business."""
+        found: dict[str, Any] = super().to_dict()
+        if isinstance(found.get("encoder"), dict):
+            found["encoder"].pop("_name_or_path", None)
+        return found
+
     @classmethod
     def get_config_dict(
         cls, pretrained_model_name_or_path: Any, **kwargs: Any
