@@ -9,7 +9,7 @@ TESTS ?= tests
 .DELETE_ON_ERROR:
 
 explain: $(VENV)/.installed
-	@$(BIN)/neurogame example
+	@$(BIN)/neurogame explain "A man in a blue shirt is sleeping on a bench in the park." "Nobody is asleep." --html report.html
 
 test: $(VENV)/.tested lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(TESTS)

@@ -72,7 +72,7 @@ def main() -> None:
         {"what": f"pairs/s, batch 32, {data.name}, {tokens:.1f} tokens a pair", "median": rate, "target": "≥ 150"}
     )
     show("The embedded model", rows)
-    save("embedded_speed", clock(), seconds=seconds, data=data.name, tokens=tokens, pairs_per_second=rate, rates=rates)
+    save("embedded_speed", clock(), startup=seconds, data=data.name, tokens=tokens, pairs_per_second=rate, rates=rates)
 
 
 if __name__ == "__main__":

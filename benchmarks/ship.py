@@ -1,6 +1,6 @@
 """Pack a trained model as the embedded one, measure what was packed, and write its card from the figures.
 
-    python benchmarks/ship.py runs/shipped --root DATA          # about ten minutes on two cores
+    python benchmarks/ship.py runs/shipped --root DATA          # about a quarter of an hour on two cores
 
 Takes RUN/model, writes src/neurogame/embedded/model and results/embedded.json. Everything is measured on the
 float16 file as users load it, not on the weights it was rounded from. The run's own metrics.json says how it was
@@ -22,17 +22,13 @@ from neurogame.evaluation import Report, evaluate
 from neurogame.modeling.loading import quiet
 from neurogame.nli import load
 
-SETS = ("snli/dev", "snli/test", "mnli/matched", "mnli/mismatched", "hans", "snli_hard/dev", "sick/test", "anli/test")
+SETS = ("snli/dev", "snli/test", "mnli/matched", "mnli/mismatched", "hans")
 NAMES = {
-    "snli/dev": "SNLI dev (models were chosen on its first 2,000 pairs)",
+    "snli/dev": "SNLI dev (checkpoints were chosen on its first 1,000 pairs)",
     "snli/test": "SNLI test",
     "mnli/matched": "MNLI matched",
     "mnli/mismatched": "MNLI mismatched",
-    "hans": "HANS (neutral and contradiction count as non-entailment)",
     "hans/test": "HANS (neutral and contradiction count as non-entailment)",
-    "snli_hard/dev": "SNLI-hard, dev",
-    "sick/test": "SICK test",
-    "anli/test": "ANLI test, rounds 1–3",
 }
 
 CARD = """---
@@ -76,7 +72,7 @@ project were SNLI test 86.6, MNLI 79.0 / 79.0 and HANS 62: {targets}
 
 {train_pairs:,} rows a pass, drawn by `benchmarks/mixture.py` from human-labelled pairs (weights in brackets), balanced
 by label within each set: {mixture}. No pair of the evaluation sets is among them; up to case and
-punctuation 23 premises of SNLI and MNLI evaluation pairs and 139 of SICK are.
+punctuation 23 premises of SNLI and MNLI evaluation pairs are.
 
 | set | licence |
 |---|---|
@@ -99,7 +95,7 @@ encoder that never saw them.
 ## Limits
 
 - English; sentence pairs of the length of a caption or a paragraph. Pairs are cut to 128 tokens; predictions say so.
-- NLI data carry annotation artefacts; see HANS and SNLI-hard above for what is left without them.
+- NLI data carry annotation artefacts; HANS above shows what happens where word overlap misleads.
 - Word order, quantities, dates and world knowledge are weak points of a model of this size.
 - Not for decisions about people. The data contain the stereotypes of their authors.
 - An explanation says what this model did, not what is true.
@@ -126,7 +122,7 @@ ENCODERS = {
         "encoder": "The encoder E5-small (12 layers × 384)",
         "detail": ", Copyright its authors, licensed under the MIT License,\n"
         "converted from an ONNX file that has no upstream checksum",
-        "exposure": "The encoder saw SNLI and MNLI training pairs in its own contrastive fine-tuning.",
+        "exposure": "The encoder saw SNLI and MNLI training pairs in its contrastive fine-tuning (Wang et al., 2022).",
     },
 }
 
@@ -149,12 +145,12 @@ def hans(report: Report) -> str:
     """Accuracy by heuristic × label, in a line."""
     row = next(row for row in report.rows if row.data.startswith("hans"))
     groups = next(iter(row.groups.values()))
-    return ", ".join(f"{' / '.join(map(str, group.key))} {100 * group.accuracy:.1f}" for group in groups)
+    return ", ".join(f"{' / '.join(group.key.values())} {100 * group.accuracy:.1f}" for group in groups)
 
 
 def targets(report: Report) -> str:
     """Which are met, and by how much the others are missed."""
-    wanted = {"snli/test": 86.6, "mnli/matched": 79.0, "mnli/mismatched": 79.0, "hans": 62.0, "hans/test": 62.0}
+    wanted = {"snli/test": 86.6, "mnli/matched": 79.0, "mnli/mismatched": 79.0, "hans/test": 62.0}
     parts = []
     for row in report.rows:
         if row.data in wanted:
@@ -174,12 +170,17 @@ def training(metrics: dict[str, Any], t: dict[str, Any]) -> str:
     )
 
 
+def without_sources(report: dict[str, Any]) -> dict[str, Any]:
+    """Where the files lie on a machine is left out."""
+    return {**report, "rows": [{**row, "source": Path(row["source"]).name} for row in report["rows"]]}
+
+
 def main() -> None:
     """Pack, evaluate, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of a run; holds model/ and metrics.json")
     parser.add_argument("--root", required=True, type=Path, help="where the data sets are; see docs/nli.md")
-    parser.add_argument("--encoder", choices=list(ENCODERS), default="minilm")
+    parser.add_argument("--encoder", choices=list(ENCODERS), default="e5")
     parser.add_argument("--mixture", type=Path, default=Path("runs/mixture/mixture.json"))
     args = parser.parse_args()
     quiet()
@@ -212,7 +213,7 @@ def main() -> None:
     }
     run["training"] = config["training"]
     run["model"] = {key: value for key, value in config["model"].items() if key != "encoder"}  # a folder of a machine
-    save("embedded", clock(), mixture=mixture, run=run, evaluation=report.to_dict())
+    save("embedded", clock(), mixture=mixture, run=run, evaluation=without_sources(report.to_dict()))
     print(table(report))
 
 

@@ -1,0 +1,162 @@
+"""The model that comes with the package: it is whole, opens offline as float32, and knows what it should know."""
+
+import json
+import shutil
+
+import pytest
+import tiny
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSequenceClassification
+from typer.testing import CliRunner
+
+import neurogame
+from neurogame import about, embedded
+from neurogame.cli import app
+from neurogame.labels import LABELS
+from neurogame.nli import NLI
+
+runner = CliRunner()
+OBVIOUS = [
+    ("A man is sleeping on a bench in the park.", "A man is sleeping.", "entailment"),
+    ("A man is sleeping on a bench in the park.", "Nobody is sleeping.", "contradiction"),
+    ("A man is sleeping on a bench in the park.", "The man is a teacher.", "neutral"),
+    ("Two girls are playing football outside.", "Some children are outdoors.", "entailment"),
+    ("Two girls are playing football outside.", "The girls are asleep in bed.", "contradiction"),
+    ("Two girls are playing football outside.", "The girls are sisters.", "neutral"),
+    ("A dog runs across the wet grass.", "An animal is running.", "entailment"),
+    ("The train was not late.", "The train was late.", "contradiction"),
+    ("A woman in a red coat buys apples.", "The apples are for a cake.", "neutral"),
+]
+
+
+@pytest.fixture(scope="module")
+def nli():
+    return neurogame.load()
+
+
+@pytest.fixture
+def packed(tmp_path):
+    """A tiny model, saved and packed as the shipped one is."""
+    model = tiny.model()
+    NLI(model, tiny.tokenizer()).save_pretrained(tmp_path / "saved")
+    embedded.pack(tmp_path / "saved", tmp_path / "packed", {"README.md": "a card\n"})
+    return tmp_path / "packed"
+
+
+def test_obvious_pairs(nli):
+    said = nli.predict([pair[:2] for pair in OBVIOUS])
+    right = sum(prediction.label == label for prediction, (*_, label) in zip(said, OBVIOUS, strict=True))
+    assert right >= len(OBVIOUS) - 1, [(p.label, pair) for p, pair in zip(said, OBVIOUS, strict=True)]
+
+
+def test_the_embedded_model(nli):
+    assert nli.name == "embedded"
+    assert nli.labels == LABELS
+    assert nli.max_length == 128
+    assert nli.temperature > 0
+    assert nli.model.config.head == "neurogame"
+    assert nli.model.config.preset == "default"
+    assert {p.dtype for p in nli.model.parameters()} == {torch.float32}
+
+
+def test_verbs_take_it_by_default(nli, tmp_path):
+    rows = [{"premise": p, "hypothesis": h, "label": label} for p, h, label in OBVIOUS]
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = [prediction.label for prediction in nli.predict([pair[:2] for pair in OBVIOUS])]
+    printed = runner.invoke(app, ["predict", str(file), "--json"])
+    assert [json.loads(line)["label"] for line in printed.stdout.splitlines()] == said
+    scored = runner.invoke(app, ["evaluate", "-d", str(file), "--json"])
+    row = json.loads(scored.stdout)["rows"][0]
+    assert row["model"] == "embedded"
+    assert row["scores"]["accuracy"] == pytest.approx(
+        sum(map(str.__eq__, said, [r["label"] for r in rows])) / len(said)
+    )
+    about_it = runner.invoke(app, ["info"])
+    assert (about_it.exit_code, "neurogame head" in about_it.stdout) == (0, True)
+
+
+def test_it_explains_itself(nli, tmp_path):
+    premise, hypothesis, label = OBVIOUS[1]
+    found = nli.explain(premise, hypothesis)
+    assert found.prediction.label == found.target == label
+    assert len(found.words) == len(premise.split()) + len(hypothesis.split())
+    assert found.diagnostics["converged"]
+    assert found.words[max(range(len(found.words)), key=lambda i: found.scores[i])] == "Nobody"
+    command = ["explain", premise, hypothesis, "--html", str(tmp_path / "report.html"), "--json"]
+    printed = runner.invoke(app, command)
+    assert printed.exit_code == 0
+    assert json.loads(printed.stdout)["scores"] == pytest.approx(found.scores, abs=1e-4)
+    assert "Nobody" in (tmp_path / "report.html").read_text()
+
+
+def test_its_files():
+    folder = embedded.folder()
+    assert (folder / embedded.WEIGHTS).stat().st_size <= 70e6
+    with safe_open(folder / embedded.WEIGHTS, "pt") as file:
+        assert {file.get_slice(name).get_dtype() for name in file.keys()} == {"F16"}  # noqa: SIM118 — not a dict
+    named = {line.split()[1] for line in (folder / embedded.SUMS).read_text().splitlines()}
+    assert named == {path.name for path in folder.iterdir()} - {embedded.SUMS}
+    card = (folder / "README.md").read_text()
+    for word in ("SNLI", "MNLI", "licence", "HANS", "E5-small", "float16"):
+        assert word in card
+    assert "MIT License" in (folder / "NOTICE").read_text()
+
+
+def test_transformers_opens_it_as_float32(nli):
+    plain = AutoModelForSequenceClassification.from_pretrained(embedded.folder()).eval()
+    assert plain.dtype == torch.float32
+    batch = nli.tokenizer(*OBVIOUS[0][:2], return_tensors="pt")
+    with torch.no_grad():
+        torch.testing.assert_close(plain(**batch).logits[0], nli.logits([OBVIOUS[0][:2]])[0], atol=1e-5, rtol=0)
+
+
+def test_packing_rounds_and_nothing_else(packed):
+    first, second = load_file(packed.parent / "saved" / "model.safetensors"), load_file(packed / embedded.WEIGHTS)
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        torch.testing.assert_close(second[name], tensor.half())
+    assert json.loads((packed / "config.json").read_text())["dtype"] == "float32"
+    pairs = [pair[:2] for pair in OBVIOUS]
+    torch.testing.assert_close(
+        neurogame.load(packed).logits(pairs), neurogame.load(packed.parent / "saved").logits(pairs), atol=1e-2, rtol=0
+    )
+    embedded.check(packed)
+
+
+def test_packing_refuses_what_float16_cannot_hold(packed, tmp_path):
+    wide = tmp_path / "wide"
+    shutil.copytree(packed.parent / "saved", wide)
+    weights = load_file(wide / "model.safetensors")
+    name = next(iter(weights))
+    save_file({**weights, name: weights[name] + 1e6}, wide / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="does not fit into float16"):
+        embedded.pack(wide, tmp_path / "never", {})
+    assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "README.md"])
+def test_a_damaged_installation_says_so(packed, monkeypatch, name):
+    monkeypatch.setattr(embedded, "FOLDER", packed)
+    neurogame.load()
+    whole = (packed / name).read_bytes()
+    (packed / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(embedded.DamagedError, match=rf"{name} is damaged"):
+        neurogame.load()
+    (packed / name).unlink()
+    with pytest.raises(embedded.DamagedError, match=rf"lacks {name}"):
+        neurogame.load()
+    assert name in about.describe()["model"]["problem"]
+    (packed / embedded.SUMS).unlink()
+    with pytest.raises(embedded.DamagedError, match="not in this installation"):
+        neurogame.load()
+
+
+def test_about():
+    found = about.describe()
+    assert found["neurogame"] == neurogame.__version__
+    assert found["model"]["labels"] == list(LABELS)
+    assert found["model"]["megabytes"] <= 70
+    json.dumps(found)
