@@ -366,7 +366,9 @@ def test_results_do_not_follow_the_progress_bar_to_a_terminal(place):
     """With stderr a terminal, a live display is on; stdout is a pipe, and gets the results none the less."""
     terminal, side = pty.openpty()
     command = [sys.executable, "-m", "neurogame", "predict", "-", "-m", str(place / "two"), "--json"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=side) as process:
+    capable = {**os.environ, "TERM": "xterm"}  # a dumb one gets no live display
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": side, "env": capable}
+    with subprocess.Popen(command, **pipes) as process:
         os.close(side)
         out, _ = process.communicate((place / "first.csv").read_bytes(), timeout=300)
         shown = b""
