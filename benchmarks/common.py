@@ -28,6 +28,11 @@ def save(name: str, seconds: float, **content: Any) -> None:
     progress(f"wrote {path.relative_to(RESULTS.parent)}")
 
 
+def portable(report: dict[str, Any]) -> dict[str, Any]:
+    """An evaluation as a dictionary, without where the files lie on a machine."""
+    return {**report, "rows": [{**row, "source": Path(row["source"]).name} for row in report["rows"]]}
+
+
 def show(title: str, rows: list[dict[str, Any]]) -> None:
     """A table of dictionaries, to stdout."""
     table = Table(title=title, title_justify="left")

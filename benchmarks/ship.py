@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from common import Clock, progress, save
+from common import Clock, portable, progress, save
 
 from neurogame import embedded
 from neurogame.data import load as load_pairs
@@ -170,11 +170,6 @@ def training(metrics: dict[str, Any], t: dict[str, Any]) -> str:
     )
 
 
-def without_sources(report: dict[str, Any]) -> dict[str, Any]:
-    """Where the files lie on a machine is left out."""
-    return {**report, "rows": [{**row, "source": Path(row["source"]).name} for row in report["rows"]]}
-
-
 def main() -> None:
     """Pack, evaluate, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -213,7 +208,7 @@ def main() -> None:
     }
     run["training"] = config["training"]
     run["model"] = {key: value for key, value in config["model"].items() if key != "encoder"}  # a folder of a machine
-    save("embedded", clock(), mixture=mixture, run=run, evaluation=without_sources(report.to_dict()))
+    save("embedded", clock(), mixture=mixture, run=run, evaluation=portable(report.to_dict()))
     print(table(report))
 
 
