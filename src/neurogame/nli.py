@@ -129,7 +129,7 @@ class NLI:
         for batch in sorted_batches(rows.lengths, batch_size):
             inputs = {key: value.to(self.model.device) for key, value in pad([rows[i] for i in batch]).items()}
             with torch.inference_mode():
-                answers = self._forward(inputs)
+                answers = self.forward(inputs).logits.float().cpu()
             found[batch] = answers  # a plain tensor, which callers may change or differentiate through
             if progress is not None:
                 progress(len(batch))
@@ -141,9 +141,10 @@ class NLI:
             )
         return found, rows.lengths
 
-    def _forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+    def forward(self, inputs: Mapping[str, Tensor], **options: Any) -> Any:
+        """The model's own output for a batch of its inputs."""
         try:
-            return self.model(**inputs).logits.float().cpu()
+            return self.model(**inputs, **options)
         except IndexError as error:
             raise ModelError(
                 f"{self.name} has no embedding for a token of its tokenizer; does that belong to another model?"
@@ -198,17 +199,17 @@ class NLI:
     ) -> list[Prediction]:
         pairs = _checked(given)
         logits, lengths = self._run(pairs, batch_size, progress)
-        probabilities = (logits / self.temperature).softmax(-1)
         truncated = self._truncated(pairs, lengths)
-        return [
-            Prediction(
-                self.labels[int(row.argmax())],
-                dict(zip(self.labels, p.tolist(), strict=True)),
-                dict(zip(self.labels, row.tolist(), strict=True)),
-                i in truncated,
-            )
-            for i, (row, p) in enumerate(zip(logits, probabilities, strict=True))
-        ]
+        return [self.prediction(row, truncated=i in truncated) for i, row in enumerate(logits)]
+
+    def prediction(self, logits: Float[Tensor, "labels"], *, truncated: bool = False) -> Prediction:
+        """What the logits of one pair say."""
+        return Prediction(
+            self.labels[int(logits.argmax())],
+            dict(zip(self.labels, (logits / self.temperature).softmax(-1).tolist(), strict=True)),
+            dict(zip(self.labels, logits.tolist(), strict=True)),
+            truncated,
+        )
 
     def _truncated(self, pairs: list[tuple[str, str]], lengths: list[int]) -> set[int]:
         """Which pairs did not fit: those that fill `max_length` are encoded once more, in full."""
@@ -228,20 +229,42 @@ class NLI:
         target: str | None = None,
         contrast: str | None = None,
         level: str = "word",
+        samples: int | None = None,
+        seed: int = 0,
     ) -> "Explanation":
         """What each word of a pair did: `.show()`, `.to_html(path)`, `.to_dict()`.
+
+        `neurogame.explanation.methods_for(nli.model)` lists the methods that work for a model. In logits of the
+        target: "decision" (what each word adds, on the head alone), "input" (the same with words removed at the
+        input: Shapley, Banzhaf, interactions), "occlusion" (one word left out), "gradient" (times input),
+        "integrated_gradients", "lime", "kernelshap", "partition". The same for every label: "game" (the values
+        inside the layer), "attention" (the weights), "random".
 
         Args:
             premise: a sentence; one of the two may be empty.
             hypothesis: a sentence.
-            method: "decision", what each word adds to the logit of a label, or "game", the values inside the layer.
+            method: one of the names above, or a usual spelling of one ("gradient × input").
             target: the label to explain; None: the predicted one.
             contrast: explain the logit of the target minus that of this label.
             level: "word", or "token" for word pieces.
+            samples: how much work a method may do, None: its own default. Coalitions per law for "decision" (beyond
+                the words that it enumerates); steps for "integrated_gradients"; forward passes for "input", "lime",
+                "kernelshap" and "partition". The others take none.
+            seed: of what is drawn; the same seed gives the same numbers.
         """
-        from neurogame.explanation import explain
+        from neurogame.explanation import explain, named
 
-        return explain(self, premise, hypothesis, method=method, target=target, contrast=contrast, level=level)
+        return explain(
+            self,
+            premise,
+            hypothesis,
+            method=named(method),
+            target=target,
+            contrast=contrast,
+            level=level,
+            samples=samples,
+            seed=seed,
+        )
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Model, tokenizer and configuration as transformers stores them; loads with `load` and the Auto classes."""

@@ -20,6 +20,7 @@ from typing import IO, Any, Protocol
 from neurogame.data.pairs import DataError, Malformed, Pair
 from neurogame.data.reading import OnError, iterate
 from neurogame.nli import NLI, Prediction, Progress
+from neurogame.printing import printable
 from neurogame.validation import check_count
 
 CHUNK = 1024  # rows that are read, sorted by length and predicted together
@@ -179,7 +180,7 @@ class _TextLines:
 
     def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
         for pair, said in zip(pairs, found, strict=True):
-            texts = (" ".join(text.split()) for text in (pair.premise, pair.hypothesis))
+            texts = (printable(" ".join(text.split())) for text in (pair.premise, pair.hypothesis))
             self.file.write("\t".join((said.label, f"{said.probabilities[said.label]:.3f}", *texts)) + "\n")
         self.file.flush()
 

@@ -15,8 +15,8 @@ A *swing word* is one without which, all others left in place, the head decides 
 largest logit, or, with a contrast, the other of the two.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -24,15 +24,34 @@ from transformers import PreTrainedModel
 
 from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
-from neurogame.explanation.reading import Attribution, Reading
+from neurogame.explanation.reading import Attribution, Passes, Question, Reading
 from neurogame.modeling.model import Classifier, NeuroGameForSequenceClassification
 from neurogame.values import Mean, estimate_game
 
 EXACT = 12  # words up to which all 2ⁿ coalitions are evaluated
-SAMPLES = 256  # coalitions per law above that: 2·K·(n + 1) evaluations of the classifier
-PAIR_EVALUATIONS = 1 << 13  # for the interactions, which need n(n − 1)/2 evaluations per coalition
-_SEEDS = (1, 2)  # the interactions are the mean of two independent halves, whose difference is their error
+EVALUATIONS = 1 << 13  # of the classifier above that, for the values: 2·K·(n + 1) with K coalitions per law
+SAMPLES = (64, 256)  # least and most of these K
+PAIR_EVALUATIONS = 1 << 12  # for the interactions, which need n(n − 1)/2 evaluations per coalition
 _BLOCK = 1024  # coalitions evaluated at once
+
+
+@runtime_checkable
+class LogitGame(Protocol):
+    """A game that is a difference of logits."""
+
+    @property
+    def direction(self) -> Float[Tensor, "labels"]:
+        """1 at the target, −1 at the contrast."""
+
+    @property
+    def players(self) -> int:
+        """n."""
+
+    def logits(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "... labels"]:
+        """All logits of each coalition."""
+
+    def __call__(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "..."]:
+        """logits @ direction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +61,7 @@ class Game:
     terms: Float[Tensor, "terms dim"]  # Σ of c_i over the tokens of each word, and last over the special tokens
     classifier: Classifier
     direction: Float[Tensor, "labels"]  # 1 at the target, −1 at the contrast
+    passes: Passes = field(default_factory=Passes)
 
     @property
     def players(self) -> int:
@@ -50,6 +70,7 @@ class Game:
 
     def logits(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "... labels"]:
         """All logits of each coalition, the special tokens always with it."""
+        self.passes.head += C.numel() // C.shape[-1]
         with torch.inference_mode():
             present = nn.functional.pad(C.reshape(-1, C.shape[-1]), (0, 1), value=1).split(_BLOCK)
             found = [self.classifier.of_sums(block.to(self.terms), self.terms) for block in present]
@@ -62,6 +83,7 @@ class Game:
     @property
     def origin(self) -> float:
         """ℓ(∅): nothing is pooled at all."""
+        self.passes.head += 1
         with torch.inference_mode():
             return float(self.classifier(torch.zeros_like(self.terms[:1])).double().cpu()[0] @ self.direction)
 
@@ -73,30 +95,26 @@ def applies(model: PreTrainedModel) -> bool:
 
 def game_of(reading: Reading, target: str, contrast: str | None) -> Game:
     """The decision game of a pair."""
-    model, labels = reading.model, reading.nli.labels
+    model = reading.model
     assert isinstance(model, NeuroGameForSequenceClassification)
     weights = reading.pooled.weights
     assert weights is not None
     with torch.inference_mode():
         c = model.pooling.terms(reading.states, weights)[0]  # (tokens, dim)
         terms = torch.cat([reading.units.summed(c.mT), reading.units.outside(c.mT).unsqueeze(-1)], -1).mT
-    direction = torch.zeros(len(labels), dtype=torch.float64)
-    direction[labels.index(target)] = 1.0
-    if contrast is not None:
-        direction[labels.index(contrast)] = -1.0
-    return Game(terms, model.classifier, direction)
+    return Game(terms, model.classifier, Question(target, contrast).direction(reading.nli.labels), reading.passes)
 
 
-def attribute(reading: Reading, target: str | None, contrast: str | None) -> Attribution:
-    """Shapley, Banzhaf, interactions and swing words of the decision game."""
-    assert target is not None
-    v = game_of(reading, target, contrast)
+def attribute(reading: Reading, question: Question) -> Attribution:
+    """Shapley, Banzhaf, interactions and swing words; `question.samples` coalitions per law where they are sampled."""
+    assert question.target is not None
+    v = game_of(reading, question.target, question.contrast)
     n = v.players
-    found = _enumerated(v, n) if n <= EXACT else _sampled(v, n)
+    found = enumerated(v, n) if n <= EXACT else _sampled(v, n, question.samples or usual(n), question.seed)
     everyone = torch.ones(n, dtype=torch.bool)
     logits = v.logits(everyone)
     origin, outside, total = v.origin, float(v(~everyone)), float(logits @ v.direction)
-    swing, becomes = _swings(v, logits, reading.nli.labels, (target, contrast))
+    swing, becomes = swings(v, reading.nli.labels, question)
     said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
     assert found.shapley is not None
     diagnostics: dict[str, Any] = {
@@ -119,7 +137,7 @@ def attribute(reading: Reading, target: str | None, contrast: str | None) -> Att
     )
 
 
-def _enumerated(v: Game, n: int) -> Attribution:
+def enumerated(v: LogitGame, n: int) -> Attribution:
     """All 2ⁿ coalitions."""
     table = v(exact.all_coalitions(n))
     phi, nothing = exact.shapley(table), torch.zeros(n)
@@ -129,16 +147,32 @@ def _enumerated(v: Game, n: int) -> Attribution:
         exact.banzhaf(table),
         exact.interactions(table),
         errors={"shapley_se": nothing, "banzhaf_se": nothing},
-        diagnostics={"exact": True, "samples": len(table), "couplings": "pairs", "interactions_se": 0.0},
+        diagnostics={
+            "exact": True,
+            "samples": len(table),
+            "couplings": "pairs",
+            "shapley_ess": float(len(table)),
+            "banzhaf_ess": float(len(table)),
+            "interactions_se": 0.0,
+        },
     )
 
 
-def _sampled(v: Game, n: int) -> Attribution:
-    """Values from SAMPLES coalitions per law; pairs from as many as PAIR_EVALUATIONS allows, in two halves."""
-    values = estimate_game(v, n, samples=SAMPLES, couplings="none")
+def usual(n: int) -> int:
+    """Coalitions per law for n words: a number of evaluations, whatever the length."""
+    return max(SAMPLES[0], min(SAMPLES[1], EVALUATIONS // (2 * (n + 1)) // 2 * 2))
+
+
+def _sampled(v: Game, n: int, samples: int, seed: int) -> Attribution:
+    """Values from `samples` coalitions per law; pairs from as many as PAIR_EVALUATIONS allows.
+
+    The pairs come in two independent halves, whose difference is their error.
+    """
+    values = estimate_game(v, n, samples=samples, couplings="none", generator=3 * seed)
     phi = balanced(values.phi, values.grand(), v.terms[:-1].double().cpu().norm(dim=-1))
-    half = max(4, min(SAMPLES // 4, PAIR_EVALUATIONS // (n * (n - 1)) // 2 * 2))
-    halves = [estimate_game(v, n, samples=half, couplings="pairs", generator=seed).coupling for seed in _SEEDS]
+    half = max(4, min(SAMPLES[0], PAIR_EVALUATIONS // (n * (n - 1)) // 2 * 2))
+    draws = (3 * seed + 1, 3 * seed + 2)
+    halves = [estimate_game(v, n, samples=half, couplings="pairs", generator=draw).coupling for draw in draws]
     first, second = (J for J in halves if isinstance(J, Tensor))
     pairs = ~torch.eye(n, dtype=torch.bool)
     return Attribution(
@@ -171,16 +205,16 @@ def balanced(phi: Mean, total: Float[Tensor, ""], size: Float[Tensor, "players"]
     return Mean.of(phi.delta - b * excess, None, is_paired=phi.is_paired)
 
 
-def _swings(
-    v: Game, logits: Float[Tensor, "labels"], labels: tuple[str, ...], between: tuple[str, str | None]
-) -> tuple[tuple[int, ...], list[str]]:
+def swings(v: LogitGame, labels: tuple[str, ...], question: Question) -> tuple[tuple[int, ...], list[str]]:
     """Words whose absence changes the decision, and to what."""
     n = v.players
-    without = v.logits(~torch.eye(n, dtype=torch.bool))  # (players, labels)
-    target, contrast = between
-    if contrast is None:
-        names, now, then = labels, logits.argmax(-1), without.argmax(-1)
+    present = torch.cat([torch.ones(1, n, dtype=torch.bool), ~torch.eye(n, dtype=torch.bool)])
+    logits = v.logits(present)  # (1 + players, labels)
+    if question.contrast is None:
+        names, said = labels, logits.argmax(-1)
     else:
-        names, now, then = (target, contrast), (logits @ v.direction < 0).long(), (without @ v.direction < 0).long()
-    swing = tuple((then != now).nonzero().flatten().tolist())
-    return swing, [names[int(then[i])] for i in swing]
+        assert question.target is not None
+        names, said = (question.target, question.contrast), (logits @ v.direction < 0).long()
+    now, *then = said.tolist()
+    swing = tuple(i for i, label in enumerate(then) if label != now)
+    return swing, [names[then[i]] for i in swing]

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling
-from neurogame.explanation.reading import Attribution, Reading
+from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.explanation.words import Units
 from neurogame.modeling.heads import NeuroGamePooling, SpinsPooling
 from neurogame.modeling.model import NeuroGameForSequenceClassification
@@ -32,10 +32,8 @@ def applies(model: PreTrainedModel) -> bool:
     )
 
 
-def attribute(reading: Reading, target: str | None, contrast: str | None) -> Attribution:
-    """The layer's own values, from tokens and heads to words; `target` and `contrast` are None."""
-    assert target is None
-    assert contrast is None
+def attribute(reading: Reading, _: Question) -> Attribution:
+    """The layer's own values, from tokens and heads to words, whatever is asked."""
     units, game = reading.units, reading.pooled.game
     assert game is not None
     values = game.values

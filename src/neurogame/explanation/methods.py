@@ -1,40 +1,95 @@
 """`explain`: what was asked is checked, a method is run, its findings become an `Explanation`."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
 from transformers import PreTrainedModel
 
 from neurogame import labels
-from neurogame.explanation import decision, intrinsic
+from neurogame.explanation import baselines, decision, gradients, inputs, intrinsic, surrogates
 from neurogame.explanation.mechanism import mechanism
-from neurogame.explanation.reading import Attribution, Reading, read
+from neurogame.explanation.reading import Attribution, Question, Reading, read
 from neurogame.explanation.record import Explanation, plain
 from neurogame.explanation.words import Level, cut_words
 from neurogame.nli import NLI
-from neurogame.validation import check_choice
+from neurogame.validation import check_choice, check_count
 
-MethodName = Literal["decision", "game"]
+MethodName = Literal[
+    "decision",
+    "game",
+    "input",
+    "occlusion",
+    "attention",
+    "gradient",
+    "integrated_gradients",
+    "lime",
+    "kernelshap",
+    "partition",
+    "random",
+]
+SPELLINGS = {  # as people write them
+    "attention_weights": "attention",
+    "gradient_x_input": "gradient",
+    "input_x_gradient": "gradient",
+    "kernel_shap": "kernelshap",
+    "partition_shap": "partition",
+    "shap_partition": "partition",
+}
+Read = Callable[[NLI, str, str, Level], Reading]
+_LARGEST_SEED = 2**32 - 1  # what NumPy takes
+
+
+def always(_: PreTrainedModel) -> bool:
+    """Any sequence classifier."""
+    return True
 
 
 class Method(NamedTuple):
-    """One way to explain: for which models, how, and whether it speaks of a label."""
+    """One way to explain: for which models, how, what of, and with which packages."""
 
     applies: Callable[[PreTrainedModel], bool]
-    attribute: Callable[[Reading, str | None, str | None], Attribution]
-    has_target: bool
+    attribute: Callable[[Reading, Question], Attribution]
+    explains: Literal["logit", "norm", "weights", "nothing"] = "logit"  # only the logit belongs to a label
+    samples: str | None = None  # what `samples` counts; None: the method takes none
+    needs: tuple[str, ...] = ()
+
+    @property
+    def has_target(self) -> bool:
+        """Whether it speaks of a label."""
+        return self.explains == "logit"
 
 
 METHODS: dict[str, Method] = {
-    "decision": Method(decision.applies, decision.attribute, has_target=True),
-    "game": Method(intrinsic.applies, intrinsic.attribute, has_target=False),
+    "decision": Method(decision.applies, decision.attribute, samples="coalitions per law"),
+    "game": Method(intrinsic.applies, intrinsic.attribute, "norm"),
+    "input": Method(always, inputs.attribute, samples="forward passes"),
+    "occlusion": Method(always, inputs.occlusion),
+    "attention": Method(baselines.applies, baselines.attention, "weights"),
+    "gradient": Method(gradients.applies, gradients.gradient),
+    "integrated_gradients": Method(
+        gradients.applies, gradients.integrated_gradients, samples="steps", needs=("captum",)
+    ),
+    "lime": Method(always, surrogates.lime, samples="forward passes", needs=("captum", "sklearn")),
+    "kernelshap": Method(always, surrogates.kernelshap, samples="forward passes", needs=("captum", "sklearn")),
+    "partition": Method(always, surrogates.partition, samples="forward passes", needs=("shap",)),
+    "random": Method(always, baselines.random, "nothing"),
 }
 
 
 def methods_for(model: PreTrainedModel) -> list[str]:
-    """Names of the methods that work for a model."""
-    return [name for name, method in METHODS.items() if method.applies(model)]
+    """Names of the methods that work for a model, with what is installed."""
+    return [name for name, method in METHODS.items() if method.applies(model) and all(map(find_spec, method.needs))]
+
+
+def named(method: str) -> str:
+    """A method's own name, from a usual spelling of it ("Gradient × input"); what is none is returned as it is."""
+    words = str(method).casefold().replace("×", " x ").replace("-", " ").replace("_", " ").split()
+    spelled = "_".join(words)
+    spelled = SPELLINGS.get(spelled, spelled)
+    return spelled if spelled in METHODS else method
 
 
 def explain(
@@ -46,32 +101,37 @@ def explain(
     target: str | None = None,
     contrast: str | None = None,
     level: str = "word",
+    samples: int | None = None,
+    seed: int = 0,
+    read: Read = read,
 ) -> Explanation:
-    """What each word of a pair did; see `NLI.explain`."""
+    """What each word of a pair did; see `NLI.explain`. `read` may give another reading of the pair than the usual."""
     start = time.perf_counter()
     check_choice("method", method, MethodName)
     check_choice("level", level, Level)
     chosen = METHODS[method]
     _check_texts(premise, hypothesis)
     _check_method(nli, method)
-    asked = {name: _label(nli, name, label) for name, label in (("target", target), ("contrast", contrast))}
-    if not chosen.has_target and any(asked.values()):
-        given = next(name for name, label in asked.items() if label)
-        raise ValueError(f"{given} = {asked[given]!r}: method = {method!r} is the same for every label and takes none")
+    _check_work(method, samples, seed)
+    question = Question(_label(nli, "target", target), _label(nli, "contrast", contrast), samples, seed)
+    if not chosen.has_target and (question.target or question.contrast):
+        given = "target" if question.target else "contrast"
+        label = question.target or question.contrast
+        raise ValueError(f"{given} = {label!r}: method = {method!r} is the same for every label and takes none")
     reading = read(nli, premise, hypothesis, "token" if level == "token" else "word")
     if not reading.units.read:
         raise ValueError(f"no word of {premise!r:.40}, {hypothesis!r:.40} becomes a token of {nli.name}")
     if chosen.has_target:
-        asked["target"] = asked["target"] or reading.prediction.label
-        if asked["target"] == asked["contrast"]:
-            others = ", ".join(repr(name) for name in nli.labels if name != asked["target"])
+        question = replace(question, target=question.target or reading.prediction.label)
+        if question.target == question.contrast:
+            others = ", ".join(repr(name) for name in nli.labels if name != question.target)
             implied = "" if target is not None else " (the predicted label, since none was given)"
             raise ValueError(f"contrast = {contrast!r} is the target itself{implied}; allowed: {others}")
-    return _record(reading, chosen.attribute(reading, asked["target"], asked["contrast"]), method, level, asked, start)
+    return _record(reading, chosen.attribute(reading, question), method, level, question, start)
 
 
 def _record(
-    reading: Reading, found: Attribution, method: str, level: str, asked: Mapping[str, str | None], start: float
+    reading: Reading, found: Attribution, method: str, level: str, question: Question, start: float
 ) -> Explanation:
     """Numbers of read units as numbers of all units, tensors as plain values."""
     units, inside = reading.units, mechanism(reading)
@@ -79,15 +139,21 @@ def _record(
     per_head = {**layer, **found.per_head}
     diagnostics = {
         "model": reading.nli.name,
+        "explains": METHODS[method].explains,
         "players": len(units.read),
         **{name: units.listed(error) for name, error in found.errors.items()},
         **found.diagnostics,
         **inside.diagnostics,
+        "trajectory": None if reading.trajectory is None else list(zip(*units.rows(reading.trajectory), strict=True)),
         "tokens": len(units.unit_of),
         "max_length": reading.nli.max_length,
         "truncated": cut_words(reading.tokens),
         "silent": [units.names[i] for i in units.silent],
         "unread": sorted((*units.truncated, *units.silent)),
+        "asked_samples": question.samples,
+        "seed": question.seed,
+        "encoder_passes": reading.passes.encoder,
+        "head_passes": reading.passes.head,
         "seconds": time.perf_counter() - start,
     }
     return Explanation(
@@ -95,8 +161,8 @@ def _record(
         hypothesis=reading.tokens.texts[1],
         method=method,
         level=level,
-        target=asked["target"],
-        contrast=asked["contrast"],
+        target=question.target,
+        contrast=question.contrast,
         prediction=reading.prediction,
         words=units.names,
         sides=units.sides,
@@ -115,17 +181,33 @@ def _check_texts(premise: object, hypothesis: object) -> None:
     for name, text in (("premise", premise), ("hypothesis", hypothesis)):
         if not isinstance(text, str):
             raise ValueError(f"{name} must be a string, got {text!r:.60}; explain takes one pair, two sentences")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} is not valid Unicode (half of a surrogate pair): {text!r:.80}") from None
     if not f"{premise}{hypothesis}".strip():
         raise ValueError("premise and hypothesis are both empty: there is no word to explain")
 
 
 def _check_method(nli: NLI, method: str) -> None:
-    working = methods_for(nli.model)
-    if method not in working:
+    """The method must suit the model; that its packages are there is for `need` to say."""
+    if not METHODS[method].applies(nli.model):
+        working = methods_for(nli.model)
         head = getattr(nli.model.config, "head", None)
         kind = type(nli.model).__name__ + (f" with head {head!r}" if isinstance(head, str) else "")
-        allowed = ", ".join(map(repr, working)) or "none; they need a NeuroGame model with a pooling over words"
+        allowed = ", ".join(map(repr, working))
         raise ValueError(f"method = {method!r} does not work for {nli.name}, a {kind}; methods that do: {allowed}")
+
+
+def _check_work(method: str, samples: object, seed: object) -> None:
+    if samples is not None and METHODS[method].samples is None:
+        takers = ", ".join(repr(name) for name, other in METHODS.items() if other.samples)
+        raise ValueError(f"samples = {samples!r:.20}: method = {method!r} takes none; methods that do: {takers}")
+    if samples is not None:
+        check_count("samples", samples, least=2)
+    check_count("seed", seed, least=0)
+    if isinstance(seed, int) and seed > _LARGEST_SEED:
+        raise ValueError(f"seed must be at most {_LARGEST_SEED}, got {seed}")
 
 
 def _label(nli: NLI, name: str, label: object) -> str | None:

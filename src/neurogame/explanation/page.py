@@ -1,60 +1,42 @@
 """An explanation as one HTML file that needs nothing else: no script, no network, no fonts; light, dark, on a phone.
 
-All text of a user goes through `_text`, once. Signs are never in colour alone: numbers, + and −, solid and dashed lines
-say the same. The matrix of interactions is `matrix`'s.
+All text of a user goes through `markup.text`, once. Signs are never in colour alone: numbers, + and −, solid and dashed
+lines say the same. `matrix`, `network` and `trajectory` draw inline SVG.
 """
 
-import unicodedata
 from html import escape
-from importlib import resources
 from typing import Any
 
 from neurogame.explanation import summary
+from neurogame.explanation.layer import layer
+from neurogame.explanation.markup import direction, document, placed, short, style, text
 from neurogame.explanation.matrix import matrix
+from neurogame.explanation.network import network
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.words import SIDES
+from neurogame.printing import cut
 
 _STRONG = 0.3  # of the largest score: a word this strong shows its number
 _DEEPEST = 0.5  # opacity of the strongest word: its text must stay readable
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_COLUMNS = {"banzhaf": "Banzhaf β", "alpha": "α", "field": "field J", "gate": "gate λ"}
+_ROWS = 12  # words in a table, the rest is folded
+_LISTED = 24  # entries of a list
+_UNLISTED = ("shapley_se", "banzhaf_se", "unread", "trajectory")  # one number per word, or drawn
 
 
-def page(ex: Explanation) -> str:
-    """The whole document."""
-    title = escape(f"{ex.prediction.label}: {_short(ex.premise)} / {_short(ex.hypothesis)}")
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>{title}</title>\n<style>\nhtml, body {{ margin: 0; }}\n{_style()}</style>\n</head>\n"
-        f'<body class="ng">\n{_main(ex)}\n</body>\n</html>\n'
-    )
+def page(ex: Explanation, *, nav: str = "") -> str:
+    """The whole document; `nav` is HTML above it, for pages among others."""
+    title = f"{ex.prediction.label}: {short(ex.premise)} / {short(ex.hypothesis)}"
+    return document(title, nav + _main(ex))
 
 
 def fragment(ex: Explanation) -> str:
     """The same for a notebook: styles that touch nothing around them."""
-    return f'<style>\n{_style()}</style>\n<div class="ng">\n{_main(ex)}\n</div>'
-
-
-def _style() -> str:
-    return resources.files("neurogame.explanation").joinpath("page.css").read_text(encoding="utf-8")
+    return f'<style>\n{style()}</style>\n<div class="ng">\n{_main(ex)}\n</div>'
 
 
 def _main(ex: Explanation) -> str:
-    parts = [_head(ex), _warnings(ex), _labels(ex), _sentences(ex), _words(ex), _interactions(ex), _diagnostics(ex)]
-    return "<main>\n" + "\n".join(part for part in (*parts, _foot(ex)) if part) + "\n</main>"
-
-
-def _text(word: str) -> str:
-    """A user's text, escaped, in a direction of its own."""
-    return f"<bdi>{escape(summary.printable(word))}</bdi>"
-
-
-def _short(text: str, most: int = 60) -> str:
-    shown = summary.printable(" ".join(text.split()))
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    parts = (_head, _warnings, _labels, _sentences, _words, _interactions, layer, _diagnostics, _foot)
+    return "<main>\n" + "\n".join(filter(None, (part(ex) for part in parts))) + "\n</main>"
 
 
 def _head(ex: Explanation) -> str:
@@ -84,46 +66,48 @@ def _labels(ex: Explanation) -> str:
 
 
 def _sentences(ex: Explanation) -> str:
-    """Both texts with each word on the colour of its score."""
+    below = _legend(ex) + _swings(ex)
+    return f"<section><h2>The pair, word by word</h2>{heat_map(ex)}{below}</section>"
+
+
+def heat_map(ex: Explanation, *, numbers: bool = True) -> str:
+    """Both texts with each word on the colour of its score, the strong ones with their number."""
     largest = max(map(abs, ex.scores), default=0.0) or 1.0
-    silent, digits = summary.unread(ex), summary.digits(ex.scores)
+    digits = summary.digits(ex.scores)
     sides = []
-    for side, text in zip(SIDES, (ex.premise, ex.hypothesis), strict=True):
+    for side, sentence in zip(SIDES, (ex.premise, ex.hypothesis), strict=True):
         words = " ".join(
-            _word(ex, i, largest, digits, read=i not in silent) for i, s in enumerate(ex.sides) if s == side
+            _word(ex, run[0], largest, digits, numbers=numbers)
+            if len(run) == 1
+            else f'<span class="tag">… {len(run)} words not read …</span>'
+            for run in summary.passages(ex, side)
         )
         sides.append(
             f'<div class="side"><span>{side}</span>'
-            f'<div class="text" dir="{_direction(text)}">{words or "<i>(empty)</i>"}</div></div>'
+            f'<div class="text" dir="{direction(sentence)}">{words or "<i>(empty)</i>"}</div></div>'
         )
-    below = _legend(ex, silent=bool(silent)) + _swings(ex)
-    return f"<section><h2>The pair, word by word</h2>{''.join(sides)}{below}</section>"
+    return "".join(sides)
 
 
-def _direction(text: str) -> str:
-    """Of the first letter that has one; `dir="auto"` does not look into <bdi>."""
-    found = (unicodedata.bidirectional(c) for c in text)
-    return "rtl" if next((kind for kind in found if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
-
-
-def _word(ex: Explanation, i: int, largest: float, digits: int, *, read: bool) -> str:
+def _word(ex: Explanation, i: int, largest: float, digits: int, *, numbers: bool) -> str:
+    word = text(ex.words[i], 60)
+    if i in summary.unread(ex):
+        return f'<span class="w unread" title="not read by the model">{word}</span>'
     share, number = ex.scores[i] / largest, summary.signed(ex.scores[i], digits)
-    classes = ["w", "for" if share > 0 else "against"]
-    classes += ["strong"] if abs(share) >= _STRONG else []
-    classes += ["swing"] if i in ex.swing else []
-    hint = f"{number}{_plus_minus(ex, i, digits)}" if read else "not read by the model"
-    mark = f'<sup dir="ltr">{number}</sup>' if abs(share) >= _STRONG else ""
-    names = " ".join(classes) if read else "w unread"
-    shade = f' style="--a:{_DEEPEST * abs(share):.3f}"' if read else ""
-    label = escape(f"{summary.printable(ex.words[i])}: {hint}")
-    return f'<span class="{names}"{shade} title="{label}">{_text(ex.words[i])}{mark}</span>'
+    strong = abs(share) >= _STRONG
+    names = ["w", "for" if share > 0 else "against", *["strong"] * strong, *["swing"] * (i in ex.swing)]
+    mark = f'<sup dir="ltr">{number}</sup>' if strong and numbers else ""
+    title = escape(f"{number}{_plus_minus(ex, i, digits)}")
+    return (
+        f'<span class="{" ".join(names)}" style="--a:{_DEEPEST * abs(share):.2f}" title="{title}">{word}{mark}</span>'
+    )
 
 
-def _legend(ex: Explanation, *, silent: bool) -> str:
+def _legend(ex: Explanation) -> str:
     against, for_it = summary.poles(ex)
     marks = [("w for strong", "+", for_it), ("w against strong", "−", against)]
     marks += [("w swing", "word", "swing word")] if ex.swing else []
-    marks += [("w unread", "word", "not read")] if silent else []
+    marks += [("w unread", "word", "not read")] if summary.unread(ex) else []
     said = "".join(
         f'<span><span class="{names}" style="--a:{0.35 if len(sign) == 1 else 0}">{sign}</span> {escape(text)}</span>'
         for names, sign, text in marks
@@ -136,38 +120,37 @@ def _swings(ex: Explanation) -> str:
     if not ex.swing:
         return ""
     found = zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)
-    said = "; ".join(f"<b>{_text(ex.words[i])}</b> ({ex.sides[i]}): {escape(to)}" for i, to in found)
+    said = "; ".join(f"<b>{text(ex.words[i], 40)}</b> ({ex.sides[i]}): {escape(to)}" for i, to in found)
     return f'<p class="swings">Without one word, all others left in place, the decision would be another — {said}.</p>'
 
 
 def _words(ex: Explanation) -> str:
     """A row per word that was read, strongest first."""
-    columns = {name: getattr(ex, name) for name in _COLUMNS if getattr(ex, name) is not None}
     digits = summary.digits(ex.scores)
     largest = max(map(abs, ex.scores), default=0.0) or 1.0
     rows = []
     for i in summary.ranked(ex):
-        share = ex.scores[i] / largest
         swing = ' <span class="tag">swing</span>' if i in ex.swing else ""
-        name = f'{_text(ex.words[i])}<span class="tag">{ex.sides[i]}</span>{swing}'
         value = f"{summary.signed(ex.scores[i], digits)}{_plus_minus(ex, i, digits)}"
-        others = "".join(_cell(column[i], name) for name, column in columns.items())
+        other = "" if ex.banzhaf is None else f'<td class="number weak">{summary.signed(ex.banzhaf[i], digits)}</td>'
         rows.append(
-            f'<tr><td>{name}</td><td class="drawn">{_bar(share)}</td><td class="number">{value}</td>{others}</tr>'
+            f'<tr><td>{placed(ex, i)}{swing}</td><td class="drawn">{_bar(ex.scores[i] / largest)}</td>'
+            f'<td class="number">{value}</td>{other}</tr>'
         )
-    score = "Shapley φ" if ex.shapley is not None else "score"
-    heads = "".join(f'<th scope="col">{name}</th>' for name in (score, *(_COLUMNS[c] for c in columns)))
-    heads = f'<th scope="col">word</th><th class="drawn" aria-hidden="true"></th>{heads}'
+    names = ["Shapley φ" if ex.shapley is not None else "score"] + ["Banzhaf β"] * (ex.banzhaf is not None)
+    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
+    heads = f'<tr><th scope="col">word</th><th class="drawn" aria-hidden="true"></th>{heads}</tr>'
+    # a last row or two are not worth a fold
+    first, rest = (rows[:_ROWS], rows[_ROWS:]) if len(rows) > _ROWS + 3 else (rows, [])
+    folded = f"<details><summary>{len(rest)} weaker words</summary>{_table(heads, rest)}</details>" if rest else ""
+    note = f'<p class="note">{_reading(ex)}</p>'
+    return f"<section><h2>What each word did</h2>{note}{_table(heads, first)}{folded}</section>"
+
+
+def _table(heads: str, rows: list[str]) -> str:
     return (
-        "<section><h2>What each word did</h2>"
-        f'<p class="note">{_reading(ex)}</p><div class="scroll"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
+        f'<div class="scroll"><table class="words"><thead>{heads}</thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
-
-
-def _cell(value: float, name: str) -> str:
-    text = f"{value:.2f}" if name in ("alpha", "gate") else summary.signed(value)
-    return f'<td class="number weak">{text}</td>'
 
 
 def _bar(share: float) -> str:
@@ -184,7 +167,7 @@ def _reading(ex: Explanation) -> str:
     """How the scores add up."""
     total, outside = ex.diagnostics.get("total"), ex.diagnostics.get("outside")
     if total is None or outside is None:
-        return "Scores of the method itself."
+        return f"{escape(summary.question(ex))}, as the method “{escape(ex.method)}” has it."
     words = summary.signed(sum(ex.scores))
     whole = "the norm of all words together" if ex.target is None else "the logit, counted from an empty input"
     return (
@@ -207,7 +190,7 @@ def _interactions(ex: Explanation) -> str:
     digits = summary.digits([pair.value for pair in (*synergies, *antagonisms)])
     for name, found in (("Synergies", synergies), ("Antagonisms", antagonisms)):
         rows = "".join(
-            f"<li><span>{_placed(ex, pair.i)} × {_placed(ex, pair.j)}</span>"
+            f"<li><span>{placed(ex, pair.i)} × {placed(ex, pair.j)}</span>"
             f'<span class="number">{summary.signed(pair.value, digits)}</span></li>'
             for pair in found
         )
@@ -216,12 +199,8 @@ def _interactions(ex: Explanation) -> str:
         "<section><h2>Words in pairs</h2>"
         '<p class="note">J<sub>ij</sub> is what two words add together beyond what each adds alone: positive where '
         "they need each other, negative where one does the other's work.</p>"
-        f'<div class="pairs">{"".join(lists)}</div>{matrix(ex)}</section>'
+        f'<div class="pairs">{"".join(lists)}</div><div class="views">{network(ex)}{matrix(ex)}</div></section>'
     )
-
-
-def _placed(ex: Explanation, i: int) -> str:
-    return f'{_text(ex.words[i])}<span class="tag">{ex.sides[i]}</span>'
 
 
 def _diagnostics(ex: Explanation) -> str:
@@ -229,7 +208,7 @@ def _diagnostics(ex: Explanation) -> str:
     entries = "".join(
         f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(_value(value))}</dd>"
         for name, value in ex.diagnostics.items()
-        if name not in ("shapley_se", "banzhaf_se", "unread")
+        if name not in _UNLISTED
     )
     said = escape(" · ".join(summary.footing(ex)))
     return (
@@ -243,21 +222,16 @@ def _value(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
-    if isinstance(value, list):
-        return ", ".join(_value(entry) for entry in value) or "none"
-    return "–" if value is None else summary.printable(str(value))
+    if isinstance(value, list | tuple):
+        rest = f" … and {len(value) - _LISTED} more" if len(value) > _LISTED else ""
+        return ", ".join(_value(entry) for entry in value[:_LISTED]) + rest or "none"
+    return "–" if value is None else cut(str(value), 200)
 
 
 def _foot(ex: Explanation) -> str:
-    layer = (
-        " α is the probability that attention keeps a word, the field what pulls it there, λ how much of the field is "
-        "Shapley rather than Banzhaf."
-        if ex.field is not None
-        else " α are the weights of the pooling."
-        if ex.alpha is not None
-        else ""
-    )
+    if ex.shapley is None:
+        return ""
     return (
         "<footer><p>Shapley φ averages what a word adds over all orders in which words can arrive; Banzhaf β over all "
-        f"groups it can join.{layer}</p></footer>"
+        "groups it can join.</p></footer>"
     )

@@ -4,7 +4,6 @@ Plain values only: nothing in it refers to the model. Drawing is `terminal`'s an
 """
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from neurogame.nli import Prediction
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import Console
 
 Numbers = tuple[float, ...]  # one per word
+DENSE = 1000  # words beyond which JSON has no row of zeros for each word that was not read
 _PER_WORD = ("sides", "scores", "shapley", "banzhaf", "alpha", "field", "gate", "interactions")
 
 
@@ -29,23 +30,26 @@ class Explanation:
 
     Attributes:
         premise, hypothesis: the texts as given.
-        method: "decision" or "game".
+        method: one of `neurogame.explanation.METHODS`.
         level: "word" (whitespace-delimited, punctuation attached) or "token" (pieces, without special tokens).
         target, contrast: the label whose logit is explained, and the one it is compared with; None where the method
             does not speak of labels, or nothing is compared.
         prediction: what the model says of the pair.
         words, sides: the words, and "premise" or "hypothesis" for each.
-        scores: the method's own scores; for both methods the Shapley values.
-        shapley, banzhaf: φ_i and β_i of the method's game.
+        scores: the method's own scores; the Shapley values where it has them.
+        shapley, banzhaf: φ_i and β_i of the method's game, where it plays one.
         alpha, field, gate: α_i, J_i and λ_i of the pooling layer; alpha of a control are its weights.
         interactions: J_ij, words × words, signed, symmetric, 0 on the diagonal.
         per_head: heads × words of alpha, field, gate and, for "game", shapley and banzhaf.
         swing: indices of the words without any one of which the decision would be another; see `decision`.
-        diagnostics: how far to trust it. shapley_se, banzhaf_se (standard error per word), interactions_se (of a
-            typical pair), samples, exact, total = Σ scores + outside up to efficiency_gap, outside (what special
-            tokens hold) and outside_alpha (their share of the weights), converged, residual, iterations and
-            spectral_radius (ρ(J)/γ) of the worst head, gamma, couplings, truncated and silent words (unread has their
-            indices), seconds …
+        diagnostics: how far to trust it, and what it cost. explains ("logit", "norm", "weights" or "nothing"),
+            shapley_se, banzhaf_se (standard error per word), interactions_se (of a typical pair), samples, exact,
+            total = Σ scores + outside up to efficiency_gap, outside (what special tokens hold) and outside_alpha
+            (their share of the weights), converged, residual, iterations and spectral_radius (ρ(J)/γ) of the worst
+            head, trajectory (words × updates: α on its way from ½, or None), gamma, couplings and layer_couplings
+            (how the method's and the layer's J_ij were computed), shapley_ess, banzhaf_ess, truncated and silent words
+            (unread has their indices), seed, encoder_passes (sequences through the encoder), head_passes (vectors
+            through the classifier on top), seconds …
     """
 
     premise: str
@@ -74,11 +78,20 @@ class Explanation:
             found = getattr(self, name)
             if found is not None and len(found) != n:
                 raise ValueError(f"{name} has {len(found)} entries for {n} words")
+        if self.interactions is not None and any(len(row) != n for row in self.interactions):
+            raise ValueError(f"interactions must be {n} × {n}, words × words")
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values, under the names of the attributes; None for what is not a finite number."""
+        """As plain JSON values, under the names of the attributes; None for what is not a finite number.
+
+        Of a text with more than DENSE words, most of which no model reads, rows of `interactions` that are all 0 are
+        empty lists: words × words numbers would be gigabytes.
+        """
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         found["prediction"] = self.prediction.to_dict()
+        if self.interactions is not None and len(self.words) > DENSE:
+            rows = {id(row): row if any(row) else () for row in {id(row): row for row in self.interactions}.values()}
+            found["interactions"] = [rows[id(row)] for row in self.interactions]
         return {name: plain(value) for name, value in found.items()}
 
     @classmethod
@@ -93,7 +106,8 @@ class Explanation:
         for name in ("words", "swing", *_PER_WORD):
             given[name] = None if given[name] is None else tuple(given[name])
         if given["interactions"] is not None:
-            given["interactions"] = tuple(map(tuple, given["interactions"]))
+            nothing = (0.0,) * len(given["words"])
+            given["interactions"] = tuple(tuple(row) or nothing for row in given["interactions"])
         given["per_head"] = {name: tuple(map(tuple, rows)) for name, rows in given["per_head"].items()}
         return cls(**given)
 
@@ -107,6 +121,7 @@ class Explanation:
 
     def to_html(self, path: str | Path) -> Path:
         """Write one HTML file that needs nothing else: no script, no network, no fonts."""
+        from neurogame.explanation.markup import write
         from neurogame.explanation.page import page
 
         goal = Path(path).expanduser()
@@ -116,15 +131,17 @@ class Explanation:
             if goal.exists() and not goal.is_file():  # a pipe or a device cannot be replaced
                 goal.write_text(text, encoding="utf-8")
                 return goal
-            fresh = goal.with_name(f"{goal.name}.{os.getpid()}.new")
-            try:
-                fresh.write_text(text, encoding="utf-8")
-                fresh.replace(goal)
-            finally:
-                fresh.unlink(missing_ok=True)
+            write(goal, text)
         except OSError as error:
             raise OSError(f"{goal} cannot be written: {error.strerror}") from error
         return goal
+
+    def figure(self, kind: str = "sentence", path: str | Path | None = None) -> "Figure":
+        """A matplotlib figure: sentence, matrix, network, trajectory or lambda; written to `path`, .png or .svg."""
+        from neurogame.explanation.figures import figure
+
+        drawn: Figure = figure(self, kind, path)
+        return drawn
 
     def _repr_html_(self) -> str:
         """For notebooks."""

@@ -1,18 +1,18 @@
 """What is worth saying of an explanation: strongest words and pairs, warnings, one sentence each. Nothing is drawn.
 
-Both drawings, `terminal` and `page`, take their words and their order from here.
+All drawings (`terminal`, `page` and its parts, `figures`) take their words and their order from here.
 """
 
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from neurogame.explanation.record import Explanation
+from neurogame.printing import cut
 
-_HIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # control characters: a terminal would obey them
-_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # would turn round what follows them
-_INVISIBLE = {"Cf", "Mn", "Me", "Zs"}
 _NOISY = 0.25  # an error of this share of the largest score is worth a warning
+DRAWN = 40  # words in a matrix or a ring: more would be a carpet, not a picture
+_FOLDED = 8  # words not read, from which on a run of them is only counted
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,6 @@ class Pair:
     i: int
     j: int
     value: float
-
-
-def printable(word: str) -> str:
-    """A word as it can be shown anywhere: control characters, and words of nothing visible, as escapes."""
-    blank = all(unicodedata.category(c) in _INVISIBLE | _HIDDEN for c in word)
-
-    def shown(c: str) -> str:
-        return f"\\u{ord(c):04x}" if blank or c in _BIDI or unicodedata.category(c) in _HIDDEN else c
-
-    return "".join(map(shown, word))
 
 
 def signed(value: float | None, digits: int = 2) -> str:
@@ -53,6 +43,21 @@ def unread(ex: Explanation) -> set[int]:
     return set(ex.diagnostics.get("unread", ()))
 
 
+def passages(ex: Explanation, side: str) -> list[range]:
+    """The words of a text in order, in runs: of one word each, but long runs of words not read together."""
+    found: list[range] = []
+    for silent, run in groupby((i for i, s in enumerate(ex.sides) if s == side), unread(ex).__contains__):
+        words = list(run)
+        folded = silent and len(words) > _FOLDED
+        found += [range(words[0], words[-1] + 1)] if folded else [range(i, i + 1) for i in words]
+    return found
+
+
+def drawn(ex: Explanation) -> list[int]:
+    """The words of a matrix or a ring, in their order: of many those with the largest scores."""
+    return sorted(ranked(ex, DRAWN))
+
+
 def ranked(ex: Explanation, count: int | None = None) -> list[int]:
     """Words by the size of their score, those that were not read left out."""
     silent = unread(ex)
@@ -65,8 +70,8 @@ def pairs(ex: Explanation, count: int = 4) -> tuple[list[Pair], list[Pair]]:
     if ex.interactions is None:
         return [], []
     least = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
-    n = len(ex.words)
-    rows = [i for i in range(n) if any(ex.interactions[i])]
+    silent = unread(ex)
+    rows = [i for i in range(len(ex.words)) if i not in silent]
     found = [Pair(i, j, ex.interactions[i][j]) for i in rows for j in rows if i < j]
     found = [pair for pair in found if abs(pair.value) > least]
     found.sort(key=lambda pair: pair.value)
@@ -81,22 +86,35 @@ def error_of(ex: Explanation, i: int) -> float | None:
 
 def placed(ex: Explanation, i: int) -> str:
     """A word with its side: manᴾ is the premise's, manᴴ the hypothesis's."""
-    return printable(ex.words[i]) + ("ᴾ" if ex.sides[i] == "premise" else "ᴴ")
+    return cut(ex.words[i], 24) + ("ᴾ" if ex.sides[i] == "premise" else "ᴴ")
 
 
 def question(ex: Explanation) -> str:
     """What the numbers answer."""
-    if ex.method == "game":
-        return "How much each word adds to the norm that attention looks at, whatever the label"
-    against = "" if ex.contrast is None else f" over {ex.contrast}"
-    return f"How much each word adds to the logit of {ex.target}{against}"
+    if ex.target is not None:
+        against = "" if ex.contrast is None else f" over {ex.contrast}"
+        return f"How much each word adds to the logit of {ex.target}{against}"
+    return {
+        "weights": "How much weight the model gives each word, whatever the label",
+        "nothing": "Random numbers, which say nothing of the pair",
+    }.get(
+        ex.diagnostics.get("explains", ""),
+        "How much each word adds to the norm that attention looks at, whatever the label",
+    )
 
 
 def poles(ex: Explanation) -> tuple[str, str]:
     """What a negative and a positive score mean."""
     if ex.target is None:
-        return "takes away", "adds"
+        weights = ex.diagnostics.get("explains") in ("weights", "nothing")
+        return ("below zero", "above zero") if weights else ("takes away", "adds")
     return (f"for {ex.contrast}" if ex.contrast is not None else f"against {ex.target}"), f"for {ex.target}"
+
+
+def path(ex: Explanation) -> tuple[tuple[float, ...], ...] | None:
+    """α of each word at each update of the mean field, from ½ on; None where no spins were solved for."""
+    found = ex.diagnostics.get("trajectory")
+    return None if not found else tuple(map(tuple, found))
 
 
 def warnings(ex: Explanation) -> list[str]:
@@ -154,5 +172,5 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _them(words: list[str]) -> str:
-    shown = ", ".join(printable(word) for word in words[:3])
+    shown = ", ".join(cut(word, 20) for word in words[:3])
     return shown if len(words) <= 3 else f"{shown} …"

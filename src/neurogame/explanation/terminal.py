@@ -7,7 +7,7 @@ markup, and its control characters are shown, not obeyed.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
@@ -16,10 +16,11 @@ from rich.text import Text
 from neurogame.explanation import summary
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.words import SIDES
+from neurogame.printing import cut
 
 FOR, AGAINST = (43, 108, 176), (192, 86, 33)  # blue and orange: told apart by everyone
 _MARKED = 0.15  # of the largest score: weaker words stay plain
-_NARROW = 64  # columns
+_NARROW, _WIDE = 64, 96  # columns: below, no columns of the layer; from there on, sides in full
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class View:
         yield Text()
         yield _legend(ex, colour=colour)
         yield _table(ex, self.count, options.max_width, bar, narrow=narrow)
-        yield _remarks(ex)
+        yield Text()
+        yield _remarks(ex, narrow=narrow)
         yield Text()
         yield Text(" · ".join(summary.footing(ex)), style="dim")
         for warning in summary.warnings(ex):
@@ -62,20 +64,22 @@ def _probabilities(ex: Explanation, width: int, bar: str) -> Table:
 
 def _sentences(ex: Explanation, *, colour: bool) -> Iterator[RenderableType]:
     """Premise and hypothesis, each word coloured by its signed score, or followed by it."""
-    largest = max(map(abs, ex.scores), default=0.0) or 1.0
-    silent, digits = summary.unread(ex), summary.digits(ex.scores)
     for side in SIDES:
-        line = Text()
-        for i, word in enumerate(ex.words):
-            if ex.sides[i] == side:
-                line.append(" " if line else "")
-                share = ex.scores[i] / largest
-                style = _style(share, swings=i in ex.swing, silent=i in silent) if colour else Style()
-                line.append(summary.printable(word), style)
-                if not colour and abs(share) >= _MARKED:
-                    line.append(f"({summary.signed(ex.scores[i], digits)})")
+        words = [
+            _word(ex, run[0], colour=colour) if len(run) == 1 else Text(f"[… {len(run)} words not read …]", style="dim")
+            for run in summary.passages(ex, side)
+        ]
         yield Text(side, style="dim")
-        yield Padding(line or Text("(empty)", style="dim"), (0, 0, 0, 2))
+        yield Padding(Text(" ").join(words) if words else Text("(empty)", style="dim"), (0, 0, 0, 2))
+
+
+def _word(ex: Explanation, i: int, *, colour: bool) -> Text:
+    share = ex.scores[i] / (max(map(abs, ex.scores)) or 1.0)
+    silent = i in summary.unread(ex)
+    word = Text(cut(ex.words[i]), _style(share, swings=i in ex.swing, silent=silent) if colour else "")
+    if not colour and (silent or abs(share) >= _MARKED):
+        word.append("(not read)" if silent else f"({summary.signed(ex.scores[i], summary.digits(ex.scores))})")
+    return word
 
 
 def _legend(ex: Explanation, *, colour: bool) -> Text:
@@ -102,7 +106,7 @@ def _style(share: float, *, swings: bool, silent: bool) -> Style:
 def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool) -> Table:
     """The strongest words: score ± standard error, a bar, and what the layer says of them."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("word", overflow="ellipsis", no_wrap=True, max_width=max(8, width // 4))
+    table.add_column("word", overflow="ellipsis", no_wrap=True, max_width=max(8, width // (4 if narrow else 5)))
     table.add_column("in", no_wrap=True)
     table.add_column("score ± error", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -111,14 +115,14 @@ def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool) -
     for name in extras:
         table.add_column(name, justify="right", no_wrap=True)
     digits = summary.digits(ex.scores)
-    room = max(4, min(12, width - 52))
+    room = max(4, min(12, width - (52 if narrow else 76)))
     largest = max(map(abs, ex.scores), default=0.0) or 1.0
     for i in summary.ranked(ex, count):
         share = ex.scores[i] / largest
         colour = "rgb({},{},{})".format(*(FOR if share > 0 else AGAINST))
         table.add_row(
-            Text(summary.printable(ex.words[i]), "bold" if i in ex.swing else ""),
-            Text(ex.sides[i][0].upper() if narrow else ex.sides[i]),
+            Text(cut(ex.words[i]), "bold" if i in ex.swing else ""),
+            Text(ex.sides[i][0].upper() if width < _WIDE else ex.sides[i]),
             Text(f"{summary.signed(ex.scores[i], digits)}{_error(ex, i, digits)}"),
             Text(bar * max(1, round(abs(share) * room)), colour),
             *(
@@ -134,8 +138,8 @@ def _error(ex: Explanation, i: int, digits: int) -> str:
     return "" if error is None or ex.diagnostics.get("exact") else f" ± {error:.{digits}f}"
 
 
-def _remarks(ex: Explanation) -> Table:
-    """Swing words, synergies and antagonisms, a line each."""
+def _remarks(ex: Explanation, *, narrow: bool) -> RenderableType:
+    """Swing words, synergies and antagonisms: a line each, or where there is no room a line for each pair."""
     synergies, antagonisms = summary.pairs(ex, 3)
     digits = summary.digits([pair.value for pair in (*synergies, *antagonisms)])
     swings = zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)
@@ -145,8 +149,10 @@ def _remarks(ex: Explanation) -> Table:
             f"{summary.placed(ex, pair.i)} × {summary.placed(ex, pair.j)} {summary.signed(pair.value, digits)}"
             for pair in found
         ]
+    said = {name: found for name, found in lines.items() if found}
+    if narrow:
+        return Group(*(line for name in said for line in (Text(name, "bold"), *(Text(f"  {e}") for e in said[name]))))
     grid = Table.grid(padding=(0, 2))
-    for name, said in lines.items():
-        if said:
-            grid.add_row(Text(name, style="bold"), Text(", ".join(said)))
+    for name in said:
+        grid.add_row(Text(name, style="bold"), Text(", ".join(said[name])))
     return grid

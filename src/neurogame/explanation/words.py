@@ -83,8 +83,10 @@ class Units:
 
     def listed(self, values: Float[Tensor, "read"]) -> tuple[float, ...]:
         """One number per unit, 0 for those not read."""
-        found = dict(zip(self.read, values.tolist(), strict=True))
-        return tuple(found.get(i, 0.0) for i in range(len(self.names)))
+        found = [0.0] * len(self.names)
+        for i, value in zip(self.read, values.tolist(), strict=True):
+            found[i] = value
+        return tuple(found)
 
     def rows(self, values: Float[Tensor, "heads read"]) -> tuple[tuple[float, ...], ...]:
         """The same, row by row."""

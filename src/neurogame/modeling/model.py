@@ -247,7 +247,7 @@ class Classifier(nn.Module):
         """Logits of z = Σ_{i∈C} c_i for many C: `forward(members @ terms)` without dropout, several times faster.
 
         Centring and the first W are linear, W g(z − mean z)/σ(z) = Σ_{i∈C} W g(c_i − mean c_i)/σ(z): they are
-        applied to the terms, once, instead of to every sum.
+        applied to the terms, once, instead of to every sum. σ² = Σ_{i,j∈C} ⟨c_i, c_j⟩/size needs no sum at all.
         """
         first, scale = self.hidden[0], torch.ones((), dtype=self.dtype, device=terms.device)
         assert isinstance(first, nn.Linear)
@@ -256,7 +256,9 @@ class Classifier(nn.Module):
         if isinstance(self.norm, nn.LayerNorm):
             terms = terms - terms.mean(-1, keepdim=True)
             shift, weight = shift + weight @ self.norm.bias, weight * self.norm.weight
-            scale = ((members @ terms).square().mean(-1, keepdim=True) + self.norm.eps).rsqrt()
+            gram = (terms.double() @ terms.double().mT).to(terms.dtype) / terms.shape[-1]
+            variance = ((members @ gram) * members).sum(-1, keepdim=True).clamp(min=0)
+            scale = (variance + self.norm.eps).rsqrt()
         h = self.activation(torch.addcmul(shift, members @ (terms @ weight.mT), scale))
         for layer in self.hidden[1:]:
             h = self.activation(layer(h))

@@ -1,0 +1,161 @@
+"""What the verbs share: options that several take, one line for a mistake, a bar on stderr, JSON and tables on stdout.
+
+Whatever of a user's text goes to a terminal goes through `printable` or JSON: it is shown, never obeyed.
+"""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from neurogame.extras import need
+from neurogame.printing import printable
+
+data, output = (partial(typer.Option, rich_help_panel=panel) for panel in ("Data", "Output"))
+Json = Annotated[bool, output("--json", help="Print plain JSON instead of tables.")]
+Figure = Annotated[Path | None, output("--figure", metavar="FILE", help="Also draw the result: .png or .svg.")]
+Columns = Annotated[
+    list[str] | None,
+    data(
+        "--column",
+        metavar="OURS=THEIRS",
+        help="Which column is the premise, hypothesis or label, as in premise=text_a; may be repeated.",
+    ),
+]
+ModelNames = Annotated[
+    str | None,
+    typer.Option(
+        "--model-labels",
+        metavar="A,B,C",
+        help="Names of the model's logits in order, where its configuration has only LABEL_0, LABEL_1 …",
+    ),
+]
+BY_DEFAULT = "by default the one that comes with the package"
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help=f"Folder of a model, or its name on the hub; {BY_DEFAULT}.",
+        show_default=False,
+    ),
+]
+Device = Annotated[
+    str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps …; by default cuda if there is one.")
+]
+Root = Annotated[
+    Path | None,
+    data(metavar="FOLDER", help="Where the files of named sets are; by default $NEUROGAME_DATA, or data/."),
+]
+Hub = Annotated[bool, data("--hub", help="Download a named set that is not there.")]
+
+# what JSON leaves as it is and a terminal may obey: DEL, the C1 controls, changes of direction
+_OBEYED = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def console(width: int) -> Console:
+    """As wide as the terminal, a dumb one too; `width` where the output goes to a file."""
+    return Console(width=shutil.get_terminal_size().columns if sys.stdout.isatty() else width)
+
+
+def in_one_line(message: object) -> str:
+    """A message without line breaks, its control characters shown."""
+    return printable(" ".join(str(message).split()))
+
+
+@contextmanager
+def one_line(verb: str) -> Iterator[None]:
+    """A user's mistake ends in one line on stderr and exit 1, never in a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"neurogame {verb}: interrupted", err=True)
+        raise typer.Exit(130) from None
+    except BrokenPipeError:  # `| head` has seen enough; typer knows what to do
+        raise
+    except (ImportError, ValueError, OSError) as error:
+        typer.echo(f"neurogame {verb}: {in_one_line(error)}", err=True)
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def progress(verb: str, total: int | None = None, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
+    """A count on stderr, with an end in sight where `total` is known; called with how many more are done.
+
+    Rich would send what is printed meanwhile to its own console, results on stdout to stderr: it is told not to.
+    """
+    stderr = Console(stderr=True)
+    bar = Progress(*_columns(total), console=stderr, transient=True, redirect_stdout=False, redirect_stderr=False)
+    bar.disable = not (shown and stderr.is_terminal)
+    with bar:
+        task = bar.add_task(printable(verb), total=total)
+        yield lambda done: bar.update(task, advance=done)
+
+
+def _columns(total: int | None) -> tuple[ProgressColumn, ...]:
+    if total is None:
+        count = TextColumn("{task.description}, {task.completed} pairs", markup=False)
+        return SpinnerColumn(), count, TimeElapsedColumn()
+    name = TextColumn("{task.description}", markup=False)
+    return name, BarColumn(), MofNCompleteColumn(), TextColumn("pairs"), TimeRemainingColumn()
+
+
+def print_json(found: Any) -> None:
+    """Indented, in the letters of the text."""
+    typer.echo(safe_json(found, indent=1))
+
+
+def safe_json(found: Any, *, indent: int | None = None) -> str:
+    """JSON that a terminal can show: what it might obey is escaped."""
+    text = json.dumps(found, ensure_ascii=False, indent=indent)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def mapping(options: list[str] | None) -> dict[str, str] | None:
+    """["a=b", …] of --column as a mapping; anything else is wrong usage."""
+    found: dict[str, str] = {}
+    for option in options or ():
+        ours, _, theirs = option.partition("=")
+        if ours not in ("premise", "hypothesis", "label") or not theirs:
+            raise typer.BadParameter(
+                f"--column {printable(option)}: expected premise=COLUMN, hypothesis=COLUMN or label=COLUMN of the file"
+            )
+        if ours in found:
+            raise typer.BadParameter(f"--column {ours} is given twice")
+        found[ours] = theirs
+    return found or None
+
+
+def listed(names: str | None) -> list[str] | None:
+    """Names between commas as a list."""
+    return None if names is None else [name.strip() for name in names.split(",")]
+
+
+def check_figure(figure: Path | None, extra: str = "train") -> None:
+    """What would fail when everything has been computed, fails before."""
+    if figure is None:
+        return
+    need("matplotlib", extra)
+    if figure.suffix.lower() not in (".png", ".svg"):
+        raise ValueError(f"--figure {figure}: a figure is written as .png or .svg")
+    if figure.exists():
+        raise FileExistsError(f"{figure} exists already; a figure never overwrites a file")

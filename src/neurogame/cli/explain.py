@@ -1,0 +1,171 @@
+"""`neurogame explain`: one pair in the terminal, as JSON, page or figure; or a file of pairs into a folder."""
+
+import sys
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from neurogame.cli import common
+from neurogame.modeling.loading import quiet
+from neurogame.printing import cut
+
+
+def explain(
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="PREMISE|FILE",
+            help="What is given; or, alone, a file of pairs: CSV, TSV or JSONL, gzipped or not; - is stdin.",
+            show_default=False,
+        ),
+    ],
+    hypothesis: Annotated[
+        str | None, typer.Argument(metavar="HYPOTHESIS", help="What may follow.", show_default=False)
+    ] = None,
+    model: common.Model = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="decision: what each word adds to a logit; game: the values in the layer; input, occlusion, "
+            "attention, gradient, integrated_gradients, lime, kernelshap, partition, random.",
+        ),
+    ] = "decision",
+    target: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="The label to explain; by default the predicted one.")
+    ] = None,
+    contrast: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="Explain the target against this label.")
+    ] = None,
+    level: Annotated[str, typer.Option(metavar="word|token", help="Words, or the pieces the model reads.")] = "word",
+    samples: Annotated[
+        int | None, typer.Option(min=2, help="How much work a method may do; by default what suits it.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")] = 0,
+    model_labels: common.ModelNames = None,
+    device: common.Device = None,
+    columns: common.Columns = None,
+    limit: Annotated[int | None, common.data(min=1, help="Only the first so many rows of the file.")] = None,
+    resume: Annotated[
+        bool, common.data("--resume", help="Go on where an interrupted run of the file stopped.")
+    ] = False,
+    html: Annotated[
+        Path | None, common.output("--html", metavar="FILE", help="Also write a page that needs no net.")
+    ] = None,
+    figure: common.Figure = None,
+    kind: Annotated[
+        str, common.output(metavar="KIND", help="Of the figure: sentence, matrix, network, trajectory or lambda.")
+    ] = "sentence",
+    output: Annotated[
+        Path | None,
+        common.output(
+            "--output", "-o", metavar="FOLDER", help="Where a file's explanations go; by default NAME-explained."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        common.output("--json", help="Print plain JSON: the explanation; of a file without -o, a line per row."),
+    ] = False,
+) -> None:
+    """Why a model labels a pair as it does: what each word adds, which words need or replace each other.
+
+    The page replaces a file of that name. Of a file every row is explained, into JSON lines and pages with an index;
+    a row that fails has a record that says why.
+    """
+    question: dict[str, Any] = {"method": method, "target": target, "contrast": contrast, "level": level}
+    question |= {"samples": samples, "seed": seed}
+    opening = {"model": model, "label_names": common.listed(model_labels), "device": device}
+    if hypothesis is None:
+        if html is not None or figure is not None:
+            raise typer.BadParameter("--html and --figure are for one pair; a FILE has pages of its own")
+        _check_file(text)
+        reading = {"columns": common.mapping(columns), "limit": limit}
+        with common.one_line("explain"):
+            _file(text, opening, question, reading, output, resume=resume, as_json=as_json)
+        return
+    if columns or limit or resume or output is not None:
+        raise typer.BadParameter("--column, --limit, --resume and --output are for a FILE, not for one pair")
+    with common.one_line("explain"):
+        _pair(text, hypothesis, opening, question, html, figure, kind, as_json=as_json)
+
+
+def _check_file(text: str) -> None:
+    """One argument that is no file is probably a premise without its hypothesis: wrong usage."""
+    from neurogame.data.formats import kind_of
+
+    try:
+        there = text == "-" or kind_of(text) is not None or Path(text).exists()
+    except (OSError, ValueError):  # too long for a path, or with a null in it
+        there = False
+    if not there or len(text.splitlines()) > 1:
+        raise typer.BadParameter(f"{cut(text, 60)!r} is no file; for one pair give PREMISE and HYPOTHESIS")
+
+
+def _pair(
+    premise: str,
+    hypothesis: str,
+    opening: dict[str, Any],
+    question: dict[str, Any],
+    html: Path | None,
+    figure: Path | None,
+    kind: str,
+    *,
+    as_json: bool,
+) -> None:
+    from neurogame.explanation import figures
+    from neurogame.nli import load
+    from neurogame.validation import check_choice
+
+    quiet()
+    check_choice("kind", kind, figures.Kind)
+    common.check_figure(figure, "explain")
+    nli = load(opening.pop("model"), **opening)
+    found = nli.explain(premise, hypothesis, **question)
+    if figure is not None:
+        figures.figure(found, kind, figure)
+        typer.echo(f"figure: {figure}", err=True)
+    if html is not None:
+        typer.echo(f"page: {found.to_html(html)}", err=True)
+    if as_json:
+        common.print_json(found.to_dict())
+    else:
+        found.show(common.console(100))
+
+
+def _file(
+    source: str,
+    opening: dict[str, Any],
+    question: dict[str, Any],
+    reading: dict[str, Any],
+    output: Path | None,
+    *,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    from neurogame.data.reading import iterate
+    from neurogame.explanation import collection
+    from neurogame.nli import load
+
+    quiet()
+    streamed = as_json and output is None
+    folder = output or Path(f"{'stdin' if source == '-' else Path(source.removesuffix('.gz')).stem}-explained")
+    if streamed:
+        iterate(source, columns=reading["columns"], require_label=False).close()
+    else:
+        collection.check(source, folder, reading["columns"], resume=resume)
+    total = collection.count(source, **reading)
+    nli = load(opening.pop("model"), **opening)
+    # a bar and lines of results would write over each other in one terminal
+    with common.progress("explain", total, shown=not (streamed and sys.stdout.isatty())) as advance:
+        if streamed:
+            rows = iterate(source, columns=reading["columns"], require_label=False, on_error="skip")
+            with closing(rows):
+                collection.write(nli, islice(rows, reading["limit"]), sys.stdout, progress=advance, **question)
+            return
+        done = collection.explain_file(nli, source, folder, **reading, resume=resume, progress=advance, **question)
+    typer.echo(f"{common.in_one_line(done.summary())}\npages: {folder / 'index.html'}", err=True)
+    if as_json:
+        common.print_json(done.to_dict())

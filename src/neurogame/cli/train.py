@@ -1,0 +1,52 @@
+"""`neurogame train`: a run file becomes a folder with a model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neurogame.cli import common
+from neurogame.extras import need
+from neurogame.modeling.loading import quiet
+
+
+def train(
+    config: Annotated[Path, typer.Option("--config", "-c", help="The run as a YAML file; configs/ has examples.")],
+    override: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Over the file, as in training.epochs=1; may be repeated."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of this run.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check the run file, and read its data.")] = False,
+    as_json: common.Json = False,
+) -> None:
+    """Train a model as a run file says: model, figures, metrics and a model card in one folder.
+
+    A folder holds one run: another is refused there, an interrupted one goes on with --resume.
+    """
+    with common.one_line("train"):
+        need("pydantic", "train")
+        from neurogame import training
+        from neurogame.training import card
+        from neurogame.training.build import read_splits
+
+        quiet()
+        run = training.read_config(config, override or ())
+        if check:
+            splits = read_splits(run.data)
+            sets = (splits.train, splits.dev, *splits.test)
+            if as_json:
+                common.print_json({data.name: card.described(data) for data in sets})
+            else:
+                typer.echo("\n".join(data.summary() for data in sets))
+            return
+        metrics = training.train(run, resume=resume)
+        if not metrics:  # another process writes the results
+            return
+        if as_json:
+            common.print_json(metrics)
+        else:
+            from neurogame.evaluation import Report
+
+            common.console(160).print(Report.from_dict(metrics["evaluation"]).table())
+        typer.echo(f"model, report and curves: {run.folder}", err=True)

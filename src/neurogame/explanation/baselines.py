@@ -1,0 +1,77 @@
+"""Methods "attention" and "random": what is at hand anyway, and what an explanation must beat. Neither knows labels.
+
+    attention   α_i, the weights of the pooling, mean over heads; where the model has none, the attention that [CLS]
+                pays to token i in the last layer of the encoder, mean over heads
+    random      uniform in [−1, 1), a function of the seed and the pair
+
+Over the pieces of a word the mean is taken, as for `Explanation.alpha`.
+"""
+
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from transformers import PreTrainedModel
+
+from neurogame._types import Float, Tensor
+from neurogame.explanation.reading import Attribution, Question, Reading
+from neurogame.modeling.heads import ClsPooling, SpinsPooling
+from neurogame.modeling.model import NeuroGameForSequenceClassification
+
+_ALONE = threading.Lock()
+
+
+def applies(model: PreTrainedModel) -> bool:
+    """Whether there are weights of tokens: a weighted sum as the pooling, or [CLS] in an encoder with attention."""
+    if isinstance(model, NeuroGameForSequenceClassification):
+        pooling = model.pooling
+        reads_cls = isinstance(pooling, ClsPooling) or (isinstance(pooling, SpinsPooling) and pooling.source == "cls")
+        return pooling.additive or (reads_cls and applies(model.encoder))
+    return getattr(model.config, "num_attention_heads", None) is not None
+
+
+def attention(reading: Reading, _: Question) -> Attribution:
+    """Method "attention"."""
+    model = reading.model
+    if isinstance(model, NeuroGameForSequenceClassification) and model.pooling.additive:
+        weights = reading.pooled.weights
+        assert weights is not None
+        return Attribution(reading.units.averaged(weights[0].double().cpu()).mean(0), diagnostics={"of": "the pooling"})
+    scores = reading.units.averaged(_from_cls(reading).double().cpu()).mean(0)
+    return Attribution(scores, diagnostics={"of": "[CLS] in the last layer"})
+
+
+def random(reading: Reading, question: Question) -> Attribution:
+    """Method "random"."""
+    premise, hypothesis = reading.tokens.texts
+    seed = zlib.crc32(f"{question.seed}\n{premise}\n{hypothesis}".encode())
+    generator = torch.Generator().manual_seed(seed)
+    return Attribution(2.0 * torch.rand(len(reading.units.read), generator=generator, dtype=torch.float64) - 1.0)
+
+
+def _from_cls(reading: Reading) -> Float[Tensor, "heads tokens"]:
+    """The row of [CLS], the first token where a tokenizer has none, in the last layer's attention."""
+    ids, cls = reading.inputs["input_ids"][0], reading.nli.tokenizer.cls_token_id
+    place = next((i for i, token in enumerate(ids.tolist()) if token == cls), 0)
+    with _eager(reading.model), torch.inference_mode():
+        reading.passes.add(1)
+        layers = reading.nli.forward(reading.inputs, output_attentions=True).attentions
+    if not layers or layers[-1] is None:
+        raise ValueError(f"{reading.nli.name}, a {type(reading.model).__name__}, does not give its attention weights")
+    weights: Tensor = layers[-1][0, :, place]
+    return weights
+
+
+@contextmanager
+def _eager(model: PreTrainedModel) -> Iterator[None]:
+    """Attention computed step by step: the fused kernels, which are faster, do not keep the weights."""
+    encoder = model.encoder if isinstance(model, NeuroGameForSequenceClassification) else model
+    with _ALONE:
+        before = encoder.config._attn_implementation
+        encoder.set_attn_implementation("eager")
+        try:
+            yield
+        finally:
+            encoder.set_attn_implementation(before)

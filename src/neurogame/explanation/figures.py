@@ -1,0 +1,243 @@
+"""An explanation as figures for a paper: sentence, matrix, network, trajectory, lambda. PNG or SVG by suffix.
+
+What is drawn and where comes from `summary`, `network` and `trajectory`, as for the page. matplotlib is imported when
+something is drawn, without pyplot and its global state. Its fonts lack many scripts; what they lack is a box.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from neurogame.explanation import network, summary, trajectory
+from neurogame.explanation.record import Explanation
+from neurogame.explanation.words import SIDES
+from neurogame.extras import need
+from neurogame.printing import cut
+from neurogame.validation import check_choice
+
+Kind = Literal["sentence", "matrix", "network", "trajectory", "lambda"]
+KINDS: tuple[str, ...] = get_args(Kind)
+SUFFIXES = (".png", ".svg")
+FOR, AGAINST, INK, SOFT = "#2663aa", "#be5218", "#1d2129", "#5b6472"
+_WIDTH = 6.3  # inches: a column of text
+_EM = 0.078  # inches that a character of 9 points takes, on average
+_SMALL = 8
+_STRONG = 0.3  # of the largest score: a word this strong shows its number
+
+
+def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = None) -> Any:
+    """A matplotlib `Figure`, also written to `path` if there is one; one line where the record lacks what it needs."""
+    check_choice("kind", kind, Kind)
+    goal = None if path is None else Path(path).expanduser()
+    if goal is not None and goal.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"a figure is written as .png or .svg, got {goal.name!r}")
+    check(ex, kind)
+    with _quiet():
+        canvas = _PAINTERS[kind](ex)
+        if goal is not None:
+            goal.parent.mkdir(parents=True, exist_ok=True)
+            # text as text, and no date: the same explanation gives the same file
+            with need("matplotlib", "explain").rc_context({"svg.fonttype": "none", "svg.hashsalt": "neurogame"}):
+                canvas.savefig(
+                    goal,
+                    dpi=200,
+                    bbox_inches="tight",
+                    metadata={"Date": None} if goal.suffix.lower() == ".svg" else None,
+                )
+    return canvas
+
+
+def check(ex: Explanation, kind: str) -> None:
+    """A figure needs what it shows."""
+    lacks = {
+        "matrix": "" if ex.interactions is not None and len(summary.drawn(ex)) > 1 else "interactions",
+        "network": "" if network.strongest(ex, summary.drawn(ex)) else "interaction above its error",
+        "trajectory": "" if trajectory.lines(ex) else "trajectory of the spins",
+        "lambda": "" if ex.gate is not None else "gate λ",
+    }.get(kind, "")
+    if lacks:
+        raise ValueError(f"kind = {kind!r}: an explanation by {ex.method!r} of this pair has no {lacks}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Missing letters are drawn as boxes; a warning for each would say nothing more."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def _canvas(width: float, height: float) -> Any:
+    return need("matplotlib.figure", "explain").Figure(figsize=(width, height), layout="constrained")
+
+
+def _plain(word: str, most: int) -> str:
+    """A word that matplotlib does not take for mathematics."""
+    return cut(word, most).replace("$", r"\$")
+
+
+def _sentence(ex: Explanation) -> Any:
+    """Both texts, each word on the colour of its score, the strong ones with their number."""
+    largest = max(map(abs, ex.scores), default=0.0) or 1.0
+    digits = summary.digits(ex.scores)
+    boxes, y = list[tuple[float, float, str, int | None]](), 0.0
+    for side in SIDES:
+        x = 0.0
+        boxes.append((0.0, y, side, None))
+        y += 0.24
+        for run in summary.passages(ex, side):
+            name = _plain(ex.words[run[0]], 40) if len(run) == 1 else f"… {len(run)} words not read …"
+            strong = len(run) == 1 and abs(ex.scores[run[0]]) >= _STRONG * largest
+            width = max(_EM * len(name), 0.38 * strong) + 0.14  # a number needs room as well
+            if x and x + width > _WIDTH:
+                x, y = 0.0, y + 0.46
+            boxes.append((x, y, name, run[0] if len(run) == 1 else None))
+            x += width
+        y += 0.52
+    canvas = _canvas(_WIDTH + 0.2, y + 0.1)
+    axes = canvas.add_subplot()
+    for x, y, name, i in boxes:
+        share = 0.0 if i is None else ex.scores[i] / largest
+        back = {"facecolor": (FOR if share > 0 else AGAINST, 0.55 * abs(share)), "edgecolor": "none", "pad": 2.0}
+        colour = SOFT if i is None or i in summary.unread(ex) else INK
+        weight = "bold" if i in ex.swing else "normal"
+        axes.text(x, y, name, fontsize=9, color=colour, weight=weight, va="center", bbox=back if share else None)
+        if abs(share) >= _STRONG:
+            axes.text(x, y + 0.17, summary.signed(ex.scores[i or 0], digits), fontsize=5.5, color=SOFT, va="center")
+    return _bare(canvas, axes, (-0.05, _WIDTH + 0.1), (canvas.get_figheight() - 0.2, -0.15))
+
+
+def _bare(canvas: Any, axes: Any, xs: tuple[float, float], ys: tuple[float, float]) -> Any:
+    axes.set(xlim=xs, ylim=ys)
+    axes.set_axis_off()
+    return canvas
+
+
+def _matrix(ex: Explanation) -> Any:
+    """J_ij, premise and hypothesis as blocks."""
+    assert ex.interactions is not None
+    shown = summary.drawn(ex)
+    names = [_plain(ex.words[i], 14) for i in shown]
+    values = [[ex.interactions[i][j] for j in shown] for i in shown]
+    largest = max(abs(value) for row in values for value in row) or 1.0
+    size = max(3.2, 1.4 + 0.2 * len(shown))
+    canvas = _canvas(size + 0.8, size)
+    axes = canvas.add_subplot()
+    colours = need("matplotlib.colors", "explain").LinearSegmentedColormap.from_list("signed", [AGAINST, "white", FOR])
+    image = axes.imshow(values, cmap=colours, vmin=-largest, vmax=largest)
+    axes.set_xticks(range(len(shown)), names, rotation=90, fontsize=_SMALL)
+    axes.set_yticks(range(len(shown)), names, fontsize=_SMALL)
+    axes.tick_params(length=0)
+    first = sum(ex.sides[i] == "premise" for i in shown)
+    if 0 < first < len(shown):
+        axes.axhline(first - 0.5, color=INK, linewidth=0.8)
+        axes.axvline(first - 0.5, color=INK, linewidth=0.8)
+    axes.spines[:].set_color("0.8")
+    bar = canvas.colorbar(image, ax=axes, shrink=0.7, label="interaction $J_{ij}$")
+    bar.ax.tick_params(labelsize=_SMALL)
+    return canvas
+
+
+def _network(ex: Explanation) -> Any:
+    """The ring of the page."""
+    shown = summary.drawn(ex)
+    lines, (angles, arcs) = network.strongest(ex, shown), network.ring(ex, shown)
+    patches, paths = need("matplotlib.patches", "explain"), need("matplotlib.path", "explain")
+    canvas = _canvas(4.6, 4.6)
+    axes = canvas.add_subplot(aspect="equal")
+    places = {i: (math.cos(angle), math.sin(angle)) for i, angle in angles.items()}
+    for start, end in arcs:
+        ends = {"theta1": math.degrees(start), "theta2": math.degrees(end)}
+        axes.add_patch(patches.Arc((0, 0), 2, 2, **ends, color="0.85", linewidth=1))
+    for pair in reversed(lines):
+        a, b = places[pair.i], places[pair.j]
+        curve = paths.Path([a, (0.2 * (a[0] + b[0]), 0.2 * (a[1] + b[1])), b], [1, 3, 3])
+        share = abs(pair.value / lines[0].value)
+        look = {"edgecolor": FOR if pair.value > 0 else AGAINST, "linestyle": "-" if pair.value > 0 else (0, (3, 2))}
+        axes.add_patch(patches.PathPatch(curve, fill=False, linewidth=0.6 + 3 * share, alpha=0.3 + 0.6 * share, **look))
+    largest = max(map(abs, ex.scores)) or 1.0
+    for i, (x, y) in places.items():
+        left, share = x < 0, ex.scores[i] / largest
+        axes.plot(x, y, "o", color=FOR if share > 0 else AGAINST, markersize=3 + 4 * abs(share))
+        turn = -math.degrees(angles[i]) + 180 * left  # angles run clockwise, text turns the other way
+        axes.text(
+            1.09 * x,
+            1.09 * y,
+            _plain(ex.words[i], 14),
+            rotation=turn,
+            rotation_mode="anchor",
+            va="center",
+            ha="right" if left else "left",
+            fontsize=_SMALL,
+            color=INK,
+        )
+    room = 1.15 + 0.085 * max(len(cut(ex.words[i], 14)) for i in shown)
+    return _bare(canvas, axes, (-room, room), (room, -room))
+
+
+def _trajectory(ex: Explanation) -> Any:
+    """α after each update, each line with its word at the end."""
+    paths = trajectory.lines(ex)
+    low, high = trajectory.bounds(paths)
+    canvas = _canvas(_WIDTH, 3.2)
+    axes = canvas.add_subplot()
+    updates = len(next(iter(paths.values()))) - 1
+    heights = trajectory.apart({i: path[-1] for i, path in paths.items()}, 0.062 * (high - low), low, high)
+    for i, path in paths.items():
+        premise = ex.sides[i] == "premise"
+        axes.plot(
+            range(len(path)), path, color=INK if premise else FOR, linestyle="-" if premise else "--", linewidth=1
+        )
+        axes.annotate(
+            _plain(ex.words[i], 16),
+            (updates, path[-1]),
+            (1.03, (heights[i] - low) / (high - low)),
+            "data",
+            "axes fraction",
+            fontsize=_SMALL,
+            va="center",
+            color=INK,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": "0.75", "linewidth": 0.6, "shrinkB": 0},
+        )
+    axes.set(xlim=(0, max(updates, 1)), ylim=(low, high))
+    axes.set_xlabel("update (solid: premise, dashed: hypothesis)", fontsize=_SMALL)
+    axes.set_ylabel("α, mean over heads", fontsize=_SMALL)
+    return _plot(canvas, axes)
+
+
+def _lambda(ex: Explanation) -> Any:
+    """λ_i of each word in reading order, mean over heads, and each head as a small dot."""
+    assert ex.gate is not None
+    shown = summary.drawn(ex)
+    canvas = _canvas(max(3.0, min(9.0, 1.0 + 0.22 * len(shown))), 2.6)
+    axes = canvas.add_subplot()
+    for row in ex.per_head.get("gate", ()):
+        axes.plot(range(len(shown)), [row[i] for i in shown], ".", color=SOFT, markersize=2.5, alpha=0.5)
+    axes.plot(range(len(shown)), [ex.gate[i] for i in shown], "_", color=FOR, markersize=9, markeredgewidth=2)
+    axes.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
+    first = sum(ex.sides[i] == "premise" for i in shown)
+    if 0 < first < len(shown):
+        axes.axvline(first - 0.5, color="0.6", linewidth=0.8, zorder=0)
+    axes.set_xticks(range(len(shown)), [_plain(ex.words[i], 14) for i in shown], rotation=90)
+    axes.set(xlim=(-0.6, len(shown) - 0.4), ylim=(-0.02, 1.02))
+    axes.set_ylabel("gate λ\n0 Banzhaf, 1 Shapley", fontsize=_SMALL)
+    return _plot(canvas, axes)
+
+
+def _plot(canvas: Any, axes: Any) -> Any:
+    axes.tick_params(labelsize=_SMALL)
+    axes.spines[["top", "right"]].set_visible(False)
+    return canvas
+
+
+_PAINTERS: dict[str, Callable[[Explanation], Any]] = {
+    "sentence": _sentence,
+    "matrix": _matrix,
+    "network": _network,
+    "trajectory": _trajectory,
+    "lambda": _lambda,
+}

@@ -1,0 +1,127 @@
+"""Methods "lime", "kernelshap" and "partition": what other libraries make of the game ℓ(x_C) of `removal`.
+
+    lime        coefficients of a ridge regression of ℓ(x_C) on C ~ Bernoulli(½)ⁿ, weights exp(−d²/2w²), d the cosine
+                distance of C to N (captum; kernel and ridge as in the lime package)
+    kernelshap  captum's KernelShap: the same with Shapley's kernel; an estimate of the Shapley values
+    partition   shap's PartitionExplainer: Owen values of a balanced tree, premise and hypothesis apart, then halves of
+                neighbouring words; Shapley values where the model is additive
+
+All explain the logit of the target, or the target's minus the contrast's, and ask for no more forward passes than
+`samples`. Words are deleted as everywhere here. These libraries draw from global generators, so one explanation runs at
+a time, from its own seed, and the generators are put back where they were.
+"""
+
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from neurogame._types import Float, Tensor
+from neurogame.explanation.inputs import account
+from neurogame.explanation.reading import Attribution, Question, Reading
+from neurogame.explanation.removal import InputGame
+from neurogame.extras import need
+
+SAMPLES = 100  # forward passes of lime and kernelshap
+EVALUATIONS = 500  # of partition: shap's own default
+KERNEL_WIDTH = 0.25  # of lime, in cosine distance
+RIDGE = 1.0
+_BATCH = 32  # nodes of the tree that partition opens at a time
+_ALONE = threading.Lock()
+
+
+def lime(reading: Reading, question: Question) -> Attribution:
+    """Method "lime"."""
+    captum = need("captum.attr", "explain")
+    linear = need("captum._utils.models.linear_model", "explain")
+    need("sklearn", "explain")
+    similarity = need("captum.attr._core.lime", "explain").get_exp_kernel_similarity_function("cosine", KERNEL_WIDTH)
+    v = InputGame.of(reading, question)
+    explainer = captum.Lime(_value(v), linear.SkLearnRidge(alpha=RIDGE), similarity_func=similarity)
+    return Attribution(_coefficients(explainer, v, question), diagnostics={"removal": v.mode})
+
+
+def kernelshap(reading: Reading, question: Question) -> Attribution:
+    """Method "kernelshap"."""
+    captum = need("captum.attr", "explain")
+    need("sklearn", "explain")
+    v = InputGame.of(reading, question)
+    phi = _whole(v) if v.players == 1 else _coefficients(captum.KernelShap(_value(v)), v, question)
+    return Attribution(phi, phi, diagnostics=account(v, phi))
+
+
+def partition(reading: Reading, question: Question) -> Attribution:
+    """Method "partition"."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it makes colour maps when it is imported, in a way that matplotlib deprecates
+        shap = need("shap", "explain")
+    v = InputGame.of(reading, question)
+    sides = [reading.units.sides[i] for i in reading.units.read]
+    if v.players == 1:
+        owen = _whole(v)
+    else:
+        nothing = np.zeros((1, v.players))
+        evaluations = EVALUATIONS if question.samples is None else question.samples
+        with _seeded(question.seed):
+            explainer = shap.PartitionExplainer(_value(v), shap.maskers.Partition(nothing, clustering=tree(sides)))
+            found = explainer(nothing + 1.0, max_evals=evaluations // 2 * 2, batch_size=_BATCH, silent=True)
+        owen = torch.from_numpy(np.asarray(found.values[0], dtype=np.float64))
+    return Attribution(owen, diagnostics=account(v, owen))
+
+
+def tree(sides: Sequence[str]) -> NDArray[np.float64]:
+    """A balanced hierarchy as SciPy writes one: (left, right, height, words) per inner node, the root last."""
+    rows: list[tuple[float, float, float, float]] = []
+
+    def joined(parts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """The node over (node, words) pairs, halved as long as there are two."""
+        if len(parts) == 1:
+            return parts[0]
+        half = len(parts) // 2
+        (left, a), (right, b) = joined(parts[:half]), joined(parts[half:])
+        rows.append((left, right, a + b, a + b))
+        return len(sides) + len(rows) - 1, a + b
+
+    names = dict.fromkeys(sides)
+    joined([joined([(i, 1) for i, side in enumerate(sides) if side == name]) for name in names])
+    return np.array(rows)
+
+
+def _value(v: InputGame) -> Any:
+    """ℓ of rows of 0 and 1, whichever library they come from."""
+
+    def value(present: Any) -> Float[Tensor, "rows"]:
+        return v(torch.as_tensor(present) > 0.5)
+
+    return value
+
+
+def _whole(v: InputGame) -> Float[Tensor, "players"]:
+    """One word alone: its share is all there is."""
+    return v(torch.tensor([[False], [True]])).diff()
+
+
+def _coefficients(explainer: Any, v: InputGame, question: Question) -> Float[Tensor, "players"]:
+    """Of captum's surrogate model, all its samples in one call: `removal` makes the batches."""
+    samples = SAMPLES if question.samples is None else question.samples
+    with _seeded(question.seed):
+        found = explainer.attribute(torch.ones(1, v.players), n_samples=samples, perturbations_per_eval=samples)
+    return torch.as_tensor(found[0]).double()
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """The global generators of torch and NumPy for one explanation at a time."""
+    with _ALONE, torch.random.fork_rng(devices=[]):
+        before = np.random.get_state()  # noqa: NPY002  theirs
+        torch.default_generator.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            np.random.set_state(before)  # noqa: NPY002

@@ -1,0 +1,24 @@
+"""A user's text as it can be shown anywhere: seen, never obeyed."""
+
+import unicodedata
+
+_HIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # control characters: a terminal would obey them
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # would turn round what follows them
+_INVISIBLE = {"Cf", "Mn", "Me", "Zs"}
+_LONGEST = 60  # characters of a word in a sentence or a table
+
+
+def printable(word: str) -> str:
+    """A word as it can be shown anywhere: control characters, and words of nothing visible, as escapes."""
+    blank = all(unicodedata.category(c) in _INVISIBLE | _HIDDEN for c in word)
+
+    def shown(c: str) -> str:
+        return f"\\u{ord(c):04x}" if blank or c in _BIDI or unicodedata.category(c) in _HIDDEN else c
+
+    return "".join(map(shown, word))
+
+
+def cut(word: str, most: int = _LONGEST) -> str:
+    """A word as it can be shown, its end left out where it is long."""
+    shown = printable(word[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"

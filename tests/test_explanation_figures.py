@@ -1,0 +1,80 @@
+"""Figures of an explanation: every kind as PNG and SVG, what a record lacks, words that look like mathematics."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import tiny
+
+from neurogame.explanation import network, trajectory
+from neurogame.explanation.figures import KINDS, figure
+from neurogame.nli import NLI
+
+
+@pytest.fixture(scope="module")
+def ex():
+    found = NLI(tiny.model(), tiny.tokenizer(), name="tiny").explain(
+        "the $old$ man sees a_b^{ dog .", "the man is old ."
+    )
+    paths = [[0.5 + (alpha - 0.5) * (1 - 0.5**step) for step in range(6)] for alpha in found.alpha]
+    return replace(found, diagnostics={**found.diagnostics, "trajectory": paths, "interactions_se": 0.0})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind(ex, kind, tmp_path):
+    assert figure(ex, kind).get_axes()
+    for path in (tmp_path / "a.svg", tmp_path / "b.svg"):
+        figure(ex, kind, path)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert "$old$" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+def test_png_and_mistakes(ex, tmp_path):
+    figure(ex, "sentence", tmp_path / "new" / "x.png")
+    assert (tmp_path / "new" / "x.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="'picture' is unknown"):
+        figure(ex, "picture")
+    with pytest.raises(ValueError, match=r"\.png or \.svg"):
+        figure(ex, "sentence", tmp_path / "x.pdf")
+    bare = replace(ex, interactions=None, gate=None, diagnostics={})
+    for kind in ("matrix", "network", "trajectory", "lambda"):
+        with pytest.raises(ValueError, match=f"kind = '{kind}': an explanation by 'decision' of this pair has no"):
+            figure(bare, kind)
+
+
+def test_the_ring_has_a_place_for_each_word(ex):
+    shown = list(range(len(ex.words)))
+    angles, arcs = network.ring(ex, shown)
+    assert sorted(angles) == shown
+    turned = sorted(angle % (2 * math.pi) for angle in angles.values())
+    assert min(b - a for a, b in itertools.pairwise(turned)) > 0.1
+    assert all(math.sin(angles[i]) < 0.75 for i in shown if ex.sides[i] == "premise")
+    assert len(arcs) == 2
+    for side in ("premise", "hypothesis"):
+        alone = [i for i in shown if ex.sides[i] == side]
+        assert sorted(network.ring(ex, alone)[0]) == alone
+
+
+def test_the_strongest_lines_are_the_strongest(ex):
+    found = network.strongest(ex, list(range(len(ex.words))))
+    sizes = [abs(pair.value) for pair in found]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == max(abs(value) for row in ex.interactions for value in row)
+    assert network.strongest(replace(ex, interactions=None), [0, 1]) == []
+
+
+@pytest.mark.parametrize("places", [{0: 5.0, 1: 5.0, 2: 5.0}, {0: 0.0, 1: 50.0}, {0: 99.0, 1: 98.0, 2: 97.0}])
+def test_names_stand_apart_in_their_order(places):
+    found = trajectory.apart(places, 10.0, 0.0, 100.0)
+    ordered = sorted(found, key=lambda i: found[i])
+    assert [places[i] for i in ordered] == sorted(places.values())
+    assert all(found[b] - found[a] >= 10.0 for a, b in itertools.pairwise(ordered))
+    assert all(0.0 <= y <= 100.0 for y in found.values())
+
+
+def test_bounds_hold_all_paths():
+    low, high = trajectory.bounds({0: (0.5, 0.5), 1: (0.5, 0.501)})
+    assert low < 0.5 < 0.501 < high
+    assert high - low == pytest.approx(0.1)
+    assert trajectory.bounds({0: (0.0, 1.0)}) == (0.0, 1.0)
