@@ -201,7 +201,7 @@ def summary(runs: list[Record], count: int) -> list[Record]:
         if own:
             entry = {**asdict(row), **spread([run["accuracy"] for run in own]), "parameters": own[0]["parameters"]}
             entry["layer"] = {key: sum(r["layer"][key] for r in own) / len(own) for key in own[0]["layer"]}
-            entry["seconds"] = sum(run["seconds"] for run in own) / len(own)
+            entry["processor_seconds"] = sum(run["processor_seconds"] for run in own) / len(own)
             base = answers.get(row.against) if row.name != row.against else None
             entry["difference"] = compared(answers[row.name], base) if base else None
             entries.append(entry)
@@ -218,7 +218,7 @@ def shown(entries: list[Record]) -> None:
         over = None if gap is None else gap["seeds"]
         line["95 %, seeds"] = "" if over is None else f"[{100 * over[0]:+.2f}, {100 * over[1]:+.2f}]"
         line["effect"] = "" if gap is None else gap["effect"]
-        lines.append({**line, "s/run": f"{entry['seconds']:.0f}"})
+        lines.append({**line, "s/run": f"{entry['processor_seconds']:.0f}"})
     show("Frozen features, SNLI dev", lines)
 
 

@@ -106,6 +106,7 @@ class Study:
         head = {
             "machine": next((run["machine"] for run in found if "machine" in run), stored.get("machine") or machine()),
             "seconds": round(sum(run["seconds"] for run in runs), 1),  # summed over runs, whatever ran side by side
+            "processor_seconds": round(sum(run.get("processor_seconds", 0.0) for run in runs), 1),
             "protocol": self.protocol,
         }
         write(self.result, {**head, **content, "runs": runs})

@@ -260,7 +260,7 @@ def stored(effects, gaps):
         for seed, right in own.items():
             where = np.flatnonzero(~right if gap > 0 else right)[: abs(gap) * 10 + (seed if gap else 0)]
             right[where] = gap > 0
-        row = {"name": name, "group": "heads" if k == 0 else "parts", "against": "default", "seconds": 1.0}
+        row = {"name": name, "group": "heads" if k == 0 else "parts", "against": "default", "processor_seconds": 1.0}
         row |= effects.spread([float(right.mean()) for right in own.values()])
         row["difference"] = None if k == 0 else effects.compared(own, base)
         rows.append(row)

@@ -1,0 +1,236 @@
+"""How good the explanations of the default model are, against the targets: results/explanations.json and its figure.
+
+    python benchmarks/explanations.py --root DATA                   # about an hour of one core; may be stopped
+    python benchmarks/explanations.py --root DATA --only input      # one row; also deletion, timing, enumeration
+    python benchmarks/explanations.py --root DATA --limit input=100 # more pairs of a row: only what is new is computed
+    python benchmarks/explanations.py --root DATA --collect         # compute nothing, write from what there is
+    python benchmarks/explanations_page.py                          # the tables of docs/explanations.md
+
+The protocol is that of `neurogame.benchmark.explanations`. Its steps (a method on some pairs, all deletions of these
+pairs, …) are files in runs/explanations; several processes may be started (one per core, with OMP_NUM_THREADS=1), each
+takes pairs that no other is at. Methods that no target is about have fewer pairs, see LIMITS, and so have metrics
+beyond AOPC; every figure says on how many it rests. The step `timing` wants a machine that has nothing else to do.
+
+"At least as faithful" is about the mean over the pairs; the interval of the paired difference stands beside it. A
+target whose rows were not measured is neither reached nor missed.
+"""
+
+import argparse
+import fcntl
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import ge, le
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import RESULTS, progress, show
+from rich.console import Console
+from study import Study, write
+
+from neurogame.benchmark import explanations
+from neurogame.benchmark.explanations_cases import Step, Work
+from neurogame.benchmark.explanations_report import COMPARED
+from neurogame.explanation import METHODS
+from neurogame.modeling.loading import quiet
+
+RATIONALES = "rationales/esnli_entailment.jsonl.gz"  # below DATA
+LIMITS = {  # pairs; the methods that targets are about have all, "input" as many as an hour allows
+    "gradient": 100,
+    "occlusion": 60,
+    "lime": 40,
+    "partition": 10,
+    "input": 40,
+    "random": 20,
+    "all words": 100,
+    "hypothesis": 100,
+    "lexical difference": 100,
+    "gradient/marked": 100,
+    "integrated_gradients/marked": 20,
+    "kernelshap/marked": 20,
+    "occlusion/marked": 60,
+    "lime/marked": 20,
+    "partition/marked": 10,
+    "input/marked": 10,
+    "left out": 100,
+    "interactions": 40,
+    "curve": 20,
+    "mask": 20,
+    "stability": 5,
+    "timing": 5,
+}
+OURS = ("model", "data", "pairs", "seed", "samples", "seeds", "word pairs")  # settings on which a record depends
+HOLDS = {"≥": ge, "≤": le}
+
+
+def verdicts(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each target with what was found: value, interval where there is one, and whether it is reached; None: unknown."""
+    differences = {(d["metric"], d["row"], d["against"]): d for d in found["differences"]}
+    rows = {row["row"]: row for row in found["rows"]}
+    decision = rows.get("decision", {})
+    time = None if decision.get("ratio") is None else {"value": decision["ratio"], "pairs": decision["timed pairs"]}
+    targets = [
+        (f"{metric}, {ours} − {theirs}", relation, 0.0, differences.get((metric, ours, theirs)))
+        for metric, relation in (("comprehensiveness", "≥"), ("sufficiency", "≤"))
+        for ours, theirs in COMPARED[metric]
+    ]
+    targets += [
+        ("seconds, decision / kernelshap", "≤", 0.02, time),
+        ("auprc, game − random", "≥", 0.05, differences.get(("auprc", "game", "random"))),
+        ("auprc, decision − random", "≥", 0.05, differences.get(("auprc", "decision", "random"))),
+        (
+            "interactions of input, ρ with second-order effects",
+            "≥",
+            0.3,
+            rows.get("input", {}).get("figures", {}).get("interactions"),
+        ),
+        ("interactions of input, ρ with enumeration", "≥", 0.95, _enumerated(found["enumeration"])),
+    ]
+    people = _verdict("auprc, people − random", "≥", 0.0, differences.get(("auprc", "people", "random")))
+    beside = {**people, "target": None, "reached": None, "missed by": None}  # how far people agree
+    return [*(_verdict(*target) for target in targets), beside]
+
+
+def _enumerated(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if found is None else {**found["interactions"], "pairs": found["pairs"]}
+
+
+def _verdict(what: str, relation: str, target: float, figure: dict[str, Any] | None) -> dict[str, Any]:
+    value, low, high, pairs = ((figure or {}).get(name) for name in ("value", "low", "high", "pairs"))
+    reached = None if value is None else HOLDS[relation](value, target)
+    return {
+        "what": what,
+        "target": f"{relation} {target:g}",
+        "value": value,
+        "low": low,
+        "high": high,
+        "pairs": pairs,
+        "reached": reached,
+        "missed by": abs(value - target) if reached is False and value is not None else None,
+    }
+
+
+def checksum(model: torch.nn.Module) -> int:
+    """Of all weights: what one model said is not another's."""
+    found = 0
+    for _, weight in sorted(model.state_dict().items()):
+        found = zlib.crc32(weight.cpu().float().numpy().tobytes(), found)
+    return found
+
+
+# --- steps as files -------------------------------------------------------------------------------------------------
+
+
+def stored(study: Study, step: Step, seed: int) -> dict[str, Any] | None:
+    """The record of a step, if it was made with the same details."""
+    record = study.found(str(step), seed)
+    return record if record is not None and record["detail"] == [list(pair) for pair in step.detail] else None
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Whether this process has it now; the claim ends with the process, however it ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def groups(work: Work) -> dict[str, list[Step]]:
+    """Steps that belong together: all of the same pairs; the others by themselves."""
+    found: dict[str, list[Step]] = {}
+    for step in work.steps():
+        alone = step.row in ("timing", "enumeration")
+        found.setdefault(step.row if alone else f"{step.sample}-{step.start}", []).append(step)
+    return found
+
+
+def complete(study: Study, work: Work, nli: Any, only: list[str] | None) -> None:
+    """Make the records that are not there, group by group, each group by one process at a time."""
+    for name, steps in groups(work).items():
+        with claimed(study.runs / study.name / "claims" / name) as mine:
+            if not mine:
+                progress(f"{name}: another process is at it")
+                continue
+            records: dict[Step, dict[str, Any]] = {}
+            for step in steps:
+                record = stored(study, step, work.seed)
+                if record is None and (only is None or step.row in only):
+                    if step.row == "deletion" and len(records) < len(steps) - 1:
+                        progress(f"{step}: waits for its methods")
+                        continue
+                    made = explanations.perform(nli, work, step, explanations.beside(step, records))
+                    record = {**made, "detail": [list(pair) for pair in step.detail]}
+                    study.store(str(step), work.seed, record)
+                    progress(f"{step}: {record['seconds']:.0f} s")
+                if record is not None:
+                    records[step] = record
+
+
+def collect(study: Study, work: Work, settings: dict[str, Any], figures: Path) -> None:
+    """Judge, print and store what there is; it says what is missing."""
+    there = {step: stored(study, step, work.seed) for step in work.steps()}
+    records = {step: record for step, record in there.items() if record is not None}
+    found = explanations.collect(work, records, settings)
+    Console(width=180).print(explanations.table(found))
+    targets = verdicts(found)
+    show("Targets", [{name: "–" if value is None else value for name, value in row.items()} for row in targets])
+    explanations.figure(found, figures / f"{study.name}.png")
+    passes = sum(record.get("passes", 0) for record in records.values())
+    spent = {"seconds": round(sum(record["seconds"] for record in records.values()), 1), "deletion passes": passes}
+    write(study.result, {**spent, "targets": targets, **found})
+    progress(f"wrote {study.result}" + (f"; {len(found['missing'])} steps are missing" if found["missing"] else ""))
+
+
+def main() -> None:
+    """Compute what is missing, then collect."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, required=True, help="where the data sets are; see docs/nli.md")
+    parser.add_argument("--rationales", type=Path, help=f"pairs with human highlights; default: {RATIONALES} there")
+    parser.add_argument("--model", help="a folder; by default the model that comes with the package")
+    parser.add_argument("--data", default="snli/dev")
+    parser.add_argument("--pairs", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", nargs="+", default=[], metavar="NAME=N", help="fewer or more pairs than LIMITS says")
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="steps to compute; default: all")
+    parser.add_argument("--collect", action="store_true", help="compute nothing")
+    parser.add_argument("--name", default="explanations", help="of the files")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder for what is kept between runs")
+    parser.add_argument("--figures", type=Path, default=RESULTS.parent / "docs" / "figures")
+    args = parser.parse_args()
+    quiet()
+    allowed = (*METHODS, "deletion", "timing", "enumeration")
+    for name in args.only or ():
+        if name not in allowed:
+            parser.error(f"--only {name!r}; allowed: {', '.join(allowed)}")
+    limits = dict(LIMITS)
+    for given in args.limit:
+        name, _, number = given.partition("=")
+        if not number.isdecimal():
+            parser.error(f"--limit {given!r}; needed: NAME=N, as in input=40")
+        limits[name] = int(number)
+    nli, work, settings = explanations.prepare(
+        model=args.model,
+        data=args.data,
+        pairs=args.pairs,
+        seed=args.seed,
+        rationales=args.rationales or args.root / RATIONALES,
+        limits=limits,
+        root=args.root,
+    )
+    protocol = {name: settings[name] for name in OURS} | {"rationales": work.samples[-1].data.name}
+    protocol["weights"] = checksum(nli.model)
+    study = Study(args.name, protocol, args.out, args.runs)
+    if not args.collect:
+        complete(study, work, nli, args.only)
+    collect(study, work, settings, args.figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""What the records of `explanations_work` amount to: every metric of every row, with intervals. No model is asked.
+
+A row is about the pairs for which it has a record; a difference of two rows is about those that both have.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from neurogame.benchmark.explanations_cases import BASELINES, FEWEST, MOST, REFERENCE, Sample, Step, Work, sides_of
+from neurogame.benchmark.explanations_work import Record, baseline_scores
+from neurogame.evaluation.alignment import Array, Booleans
+from neurogame.faithfulness import intervals, judging
+from neurogame.faithfulness.stability import stability
+
+COMPARED = {  # metric → (ours, theirs) whose difference has an interval of its own
+    **dict.fromkeys(
+        ("comprehensiveness", "sufficiency"),
+        (("decision", "integrated_gradients"), ("decision", REFERENCE), ("game", "attention")),
+    ),
+    "auprc": (("decision", "random"), ("game", "random"), ("people", "random")),
+}
+SPINS = "α > ½"
+Place = tuple[str, int]  # sample, place in it
+Records = Mapping[Step, Record]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Summands of every row and metric, a line per pair."""
+
+    lines: dict[tuple[str, str], dict[Place, Array]] = field(default_factory=lambda: defaultdict(dict))
+
+    def add(self, row: str, place: Place, found: Mapping[str, Any]) -> None:
+        """What was found of one more pair."""
+        for metric, line in found.items():
+            self.lines[row, metric][place] = np.asarray(line, dtype=float)
+
+    def figures(self, row: str, seed: int) -> dict[str, Any]:
+        """Of each metric of a row: value, interval, pairs and counts."""
+        found = {}
+        for metric, lines in ((metric, lines) for (name, metric), lines in self.lines.items() if name == row):
+            statistic = judging.STATISTICS.get(metric, intervals.ratio)
+            estimate = intervals.estimate(np.stack([lines[place] for place in sorted(lines)]), statistic, seed=seed)
+            found[metric] = {**asdict(estimate), "pairs": len(lines)}
+        return found
+
+    def differences(self, seed: int) -> list[dict[str, Any]]:
+        """Those of COMPARED that can be had, each on the pairs of both rows."""
+        found = []
+        for metric, ours, theirs in ((metric, *rows) for metric, both in COMPARED.items() for rows in both):
+            one, other = (self.lines.get((row, metric), {}) for row in (ours, theirs))
+            common = sorted(one.keys() & other.keys())
+            if common:
+                mine, its = (np.stack([lines[place] for place in common]) for lines in (one, other))
+                figure = asdict(intervals.difference(mine, its, seed=seed))
+                found.append({"metric": metric, "row": ours, "against": theirs, **figure, "pairs": len(common)})
+        return found
+
+
+def report(work: Work, records: Records, *, spins: bool) -> dict[str, Any]:
+    """Rows, differences, time, enumeration; `spins`: the weights of the model are spins, and α > ½ selects words."""
+    sheet = Sheet()
+    for step, record in records.items():
+        if step.row == "deletion":
+            for line in record["pairs"]:
+                sheet.add(line["row"], (step.sample, line["place"]), line["lines"])
+    for sample in work.samples:
+        _plausible(sheet, work, sample, records, spins=spins)
+    for row in work.methods:
+        for place, entry in _entries(records, row):
+            if "again" in entry:
+                tau = stability([np.array(scores) for scores in (entry["scores"], *entry["again"])])
+                sheet.add(row, place, {"stability": intervals.summands([tau])})
+    if not sheet.lines:
+        reasons = [
+            entry["error"] for record in records.values() for entry in record.get("pairs", ()) if "error" in entry
+        ]
+        raise ValueError(
+            f"no pair could be explained; the first reason: {reasons[0] if reasons else 'nothing was run'}"
+        )
+    times: Record = next((record for step, record in records.items() if step.row == "timing"), {})
+    return {
+        "rows": [_row(sheet, work, row, records, times) for row in _order(sheet, work)],
+        "differences": sheet.differences(work.seed),
+        "prediction": {"seconds": _median(times.get("seconds_each", {}).get("prediction", ()))},
+        "enumeration": _enumeration(records, work.seed),
+    }
+
+
+def _order(sheet: Sheet, work: Work) -> list[str]:
+    """Methods, what they must beat, people."""
+    known = [*work.methods, SPINS, *BASELINES, "people"]
+    return [row for row in known if any(name == row for name, _ in sheet.lines)]
+
+
+def _entries(records: Records, row: str) -> Iterator[tuple[Place, Record]]:
+    """What a method said, pair by pair, where it could."""
+    for step, record in records.items():
+        if step.row == row:
+            yield from (((step.sample, e["place"]), e) for e in record["pairs"] if "error" not in e)
+
+
+def _row(sheet: Sheet, work: Work, row: str, records: Records, times: Record) -> Record:
+    method = row in work.methods
+    found: Record = {
+        "row": row,
+        "kind": "method" if method else "people" if row == "people" else "baseline",
+        "figures": sheet.figures(row, work.seed),
+    }
+    if not method:
+        return found
+    every = [entry for step, record in records.items() if step.row == row for entry in record["pairs"]]
+    errors = [entry["error"] for entry in every if "error" in entry]
+    own, unit, first = (times.get("processor_each", {}).get(name, []) for name in (row, REFERENCE, "prediction"))
+    return found | {
+        "left out": {"pairs": len(errors), "first reason": errors[0] if errors else None},
+        "forward passes": _median(entry["passes"] for entry in every if "passes" in entry),
+        "seconds": _median(times.get("seconds_each", {}).get(row, ())),
+        "ratio": _median(a / b for a, b in zip(own, unit, strict=False)),
+        "ratio beyond the prediction": _median((a - b) / c for a, b, c in zip(own, first, unit, strict=False)),
+        "timed pairs": len(own),
+        "checks": _checks([entry["checks"] for entry in every if "checks" in entry]),
+    }
+
+
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return median(found) if found else None
+
+
+def _checks(found: Sequence[Mapping[str, Any]]) -> Record:
+    """Largest efficiency gap, residual and iterations; the share of pairs on which the spins converged."""
+    names = dict.fromkeys(name for checks in found for name in checks)
+    every = {name: [float(checks[name]) for checks in found if checks.get(name) is not None] for name in names}
+    return {name: float(np.mean(x)) if name == "converged" else max(x) for name, x in every.items() if x}
+
+
+# --- against people -------------------------------------------------------------------------------------------------
+
+
+def _plausible(sheet: Sheet, work: Work, sample: Sample, records: Records, *, spins: bool) -> None:
+    """Plausibility of all rows of the pairs that have marks; gold is annotator 1."""
+    said: dict[int, dict[str, Record]] = defaultdict(dict)
+    for row in work.methods:
+        for (name, place), entry in _entries(records, row):
+            if name == sample.name and sample.marks[place]:
+                said[place][row] = entry
+    sizes, percent = work.sizes, work.percent
+    for place, entries in sorted(said.items()):
+        pair, places = sample.data[place], next(iter(entries.values()))["read"]
+        sides = [side for i, side in enumerate(sides_of(pair)) if i in set(places)]
+        gold, *others = (marks[places] for marks in sample.marks[place])
+        marked = judging.Marked(gold, sides, percent or 0.0, sizes[pair.label])
+        for row, entry in entries.items():
+            of_gold = None if entry.get("of_gold") is None else np.array(entry["of_gold"])
+            sheet.add(row, (sample.name, place), judging.by_people(np.array(entry["scores"]), marked, of_gold=of_gold))
+        alpha = np.array(entries["attention"]["scores"]) if spins and "attention" in entries else None
+        if alpha is not None:
+            sheet.add(SPINS, (sample.name, place), _selection(alpha, alpha > 0.5, marked))
+        for row, draws in baseline_scores(pair, places, (work.seed, place)).items():
+            judged = [
+                judging.by_people(scores, marked, of_gold=scores)
+                if row == "random"
+                else _selection(scores, scores > 0, marked)
+                for scores in draws
+            ]
+            sheet.add(row, (sample.name, place), judging.average(judged))
+        if others:
+            people = [_selection(marks.astype(float), marks, marked) for marks in others]
+            sheet.add("people", (sample.name, place), judging.average(people))
+
+
+def _selection(scores: Array, selected: Booleans, marked: judging.Marked) -> judging.Rows:
+    """Of a row that selects words by itself, the same for every label."""
+    return judging.by_people(scores, marked, of_gold=scores, selected=selected)
+
+
+def _enumeration(records: Records, seed: int) -> Record | None:
+    found = [entry for step, record in records.items() if step.row == "enumeration" for entry in record["pairs"]]
+    if not found:
+        return None
+    rows = {
+        name: np.array([intervals.summands([math.nan if e[name] is None else e[name]]) for e in found])
+        for name in ("interactions", "shapley")
+    }
+    return {
+        "words": [FEWEST, MOST],
+        "pairs": len(found),
+        "coalitions": "half",
+        **{name: asdict(intervals.estimate(lines, seed=seed)) for name, lines in rows.items()},
+    }

@@ -1,0 +1,231 @@
+"""What `explanations` asks of the model, step by step; a step's record is plain values, to be kept as JSON.
+
+METHOD        scores per word of each pair: for the predicted label, for the gold one where people marked words
+              (AP needs them), with other seeds (stability), and interactions of some pairs of words
+deletion      the inputs that all rows of a pair look at, each evaluated once, in one go; summands of every metric
+timing        seconds of each method, in turn on each pair, after a warm-up; the prediction alone beside them
+enumeration   method "input" from half of the coalitions, and from all of them
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from neurogame.benchmark.explanations_cases import (
+    FEWEST,
+    MOST,
+    Sample,
+    Step,
+    Work,
+    explain,
+    is_short,
+    sides_of,
+    words_of,
+)
+from neurogame.data import Pair
+from neurogame.evaluation.alignment import Array, Booleans
+from neurogame.explanation import Explanation, removal
+from neurogame.explanation.reading import Reading, read
+from neurogame.explanation.record import plain
+from neurogame.faithfulness import baselines, interaction, intervals, judging
+from neurogame.faithfulness.coalitions import Answers, left_out
+from neurogame.faithfulness.correlation import spearman
+from neurogame.nli import NLI
+
+Record = dict[str, Any]
+SEEDS = 3  # runs that stability compares
+WORD_PAIRS = 60  # pairs of words of each pair whose interactions are compared
+_CHECKS = ("efficiency_gap", "residual", "iterations", "converged")
+
+
+def perform(nli: NLI, work: Work, step: Step, made: Mapping[str, Sequence[Record]]) -> Record:
+    """The record of a step; `made` are the entries of the methods on the same pairs, for those that need them."""
+    began = time.perf_counter()
+    sample = work.sample(step.sample)
+    match step.row:
+        case "deletion":
+            found = deletion(nli, work, sample, step, made)
+        case "timing":
+            found = timing(nli, sample.data[: step.stop], work.methods, work.seed)
+        case "enumeration":
+            short = [pair for pair in sample.data if is_short(pair)]
+            found = {"pairs": [enumeration(nli, pair, work.seed) for pair in short[: step.stop]]}
+        case method:
+            found = {"pairs": [entry(nli, sample, step, method, i, work.seed) for i in range(step.start, step.stop)]}
+    whole: Record = plain({**found, "seconds": time.perf_counter() - began})  # NaN is None
+    return whole
+
+
+# --- a method on a pair ---------------------------------------------------------------------------------------------
+
+
+def entry(nli: NLI, sample: Sample, step: Step, method: str, place: int, seed: int) -> Record:
+    """What a method says of a pair, or why it cannot."""
+    pair = sample.data[place]
+    try:
+        ex = explain(nli, pair, method, seed)
+        found = {
+            "place": place,
+            "read": _read(ex),
+            "scores": _scores(ex),
+            "passes": ex.diagnostics["encoder_passes"],
+            "checks": {name: ex.diagnostics[name] for name in _CHECKS if name in ex.diagnostics},
+        }
+        if sample.marks[place]:
+            known, other = pair.label in nli.labels, ex.target not in (None, pair.label)
+            again = explain(nli, pair, method, seed, target=pair.label) if known and other else ex
+            found["of_gold"] = _scores(again) if known else None
+        if place < step.upto("stability"):
+            found["again"] = [_scores(explain(nli, pair, method, seed + k)) for k in range(1, SEEDS)]
+        if place < step.upto("interactions") and ex.interactions is not None:
+            i, j = np.array(couples(len(found["read"]), seed + place), dtype=np.int64).reshape(-1, 2).T
+            found["interactions"] = _matrix(ex)[i, j].tolist()
+    except ValueError as error:
+        return {"place": place, "error": " ".join(str(error).split())}
+    return found
+
+
+def couples(n: int, seed: int) -> list[tuple[int, int]]:
+    """The pairs of words whose interactions are compared."""
+    return interaction.word_pairs(n, WORD_PAIRS, seed=seed)
+
+
+def _read(ex: Explanation) -> list[int]:
+    unread = set(ex.diagnostics["unread"])
+    return [i for i in range(len(ex.words)) if i not in unread]
+
+
+def _scores(ex: Explanation) -> list[float]:
+    return [ex.scores[i] for i in _read(ex)]
+
+
+def _matrix(ex: Explanation) -> Array:
+    found: Array = np.array(ex.interactions, dtype=float)[np.ix_(_read(ex), _read(ex))]
+    return found
+
+
+# --- deletion -------------------------------------------------------------------------------------------------------
+
+
+def deletion(nli: NLI, work: Work, sample: Sample, step: Step, made: Mapping[str, Sequence[Record]]) -> Record:
+    """Summands of every metric, row and pair, and how many inputs were evaluated."""
+    lines: list[Record] = []
+    passes = 0
+    for place in range(step.start, step.stop):
+        said = {row: e for row, entries in made.items() for e in entries if e["place"] == place and "error" not in e}
+        if said:
+            reading = read(nli, sample.data[place].premise, sample.data[place].hypothesis, "word")
+            rows = _judged(reading, sample.data[place], work, step, place, said)
+            lines += [
+                {"place": place, "row": row, "lines": {name: line.tolist() for name, line in found.items()}}
+                for row, found in rows.items()
+            ]
+            passes += reading.passes.encoder
+    return {"pairs": lines, "passes": passes}
+
+
+def _judged(
+    reading: Reading, pair: Pair, work: Work, step: Step, place: int, said: Mapping[str, Record]
+) -> dict[str, judging.Rows]:
+    """Deletion metrics of all rows of a pair, and faithfulness of interactions."""
+    nli, n = reading.nli, len(reading.units.read)
+    subject = judging.Subject(
+        whole=np.array([reading.prediction.probabilities[name] for name in nli.labels]),
+        delete=answers(reading, "delete"),
+        mask=answers(reading, "mask") if nli.tokenizer.mask_token_id is not None else None,
+        gold=nli.labels.index(pair.label) if pair.label in nli.labels else None,
+        percent=work.percent,
+    )
+    families = [family for family in judging.FAMILIES if family == "aopc" or place < step.upto(family)]
+    simple = baseline_scores(pair, reading.units.read, (work.seed, place))
+    rows = {row: [np.array(entry["scores"])] for row, entry in said.items()}
+    rows |= {row: scores for row, scores in simple.items() if place < step.upto(row)}
+    together = couples(n, work.seed + place) if any("interactions" in e for e in said.values()) else []
+    wanted = [judging.asked(scores, work.percent, families) for draws in rows.values() for scores in draws]
+    both = left_out(n, [*((i,) for i in range(n)), *together] if together else [])
+    subject.delete(np.concatenate([both, *(deleted for deleted, _ in wanted)]))  # all at once, then by row
+    if subject.mask is not None:
+        subject.mask(np.concatenate([masked for _, masked in wanted]))
+    judged = {
+        row: judging.average([judging.by_deletion(scores, subject, families) for scores in draws])
+        for row, draws in rows.items()
+    }
+    if together:
+        alone, pairs = np.split(subject.delete(both)[:, subject.predicted], [n])
+        delta = interaction.second_order(subject.full, alone, pairs, together)
+        for row, found in said.items():
+            if "interactions" in found:
+                rho = spearman(np.array(found["interactions"]), delta)
+                judged[row]["interactions"] = np.array(intervals.summands([rho]))
+    return judged
+
+
+def answers(reading: Reading, mode: removal.Mode) -> Answers:
+    """Probabilities, as `predict` gives them, of inputs without some of the words."""
+
+    def evaluate(keep: Booleans) -> Array:
+        logits = removal.evaluate(reading, torch.from_numpy(keep), mode)
+        found: Array = (logits.double() / reading.nli.temperature).softmax(-1).numpy()
+        return found
+
+    return Answers(evaluate)
+
+
+def baseline_scores(pair: Pair, places: Sequence[int], seed: Sequence[int]) -> dict[str, list[Array]]:
+    """Rankings that know nothing of the model, over the words that it read."""
+    words, sides = ([column[i] for i in places] for column in (words_of(pair), sides_of(pair)))
+    return {
+        "random": baselines.random(len(words), seed),
+        "all words": [baselines.every_word(len(words))],
+        "hypothesis": [baselines.hypothesis(sides)],
+        "lexical difference": [baselines.lexical_difference(words, sides)],
+    }
+
+
+# --- time, enumeration ----------------------------------------------------------------------------------------------
+
+
+def timing(nli: NLI, pairs: Sequence[Pair], methods: Sequence[str], seed: int) -> Record:
+    """Seconds of whole calls of `nli.explain`, and of the prediction that each begins with; [pairs] per method.
+
+    Wall time, and processor time, which other work on the machine does not lengthen. Pairs that a method cannot explain
+    are left out for all.
+    """
+    names = ("prediction", *methods)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    processor: dict[str, list[float]] = {name: [] for name in names}
+    shortest = min(pairs, key=lambda pair: len(words_of(pair)))
+    for count, pair in enumerate((shortest, *pairs)):
+        once = {}
+        try:
+            for name in names:
+                began = time.perf_counter(), time.process_time()
+                if name == "prediction":
+                    read(nli, pair.premise, pair.hypothesis, "word")
+                else:
+                    explain(nli, pair, name, seed)
+                once[name] = time.perf_counter() - began[0], time.process_time() - began[1]
+        except ValueError:
+            continue
+        if count:  # the first is the warm-up
+            for name, (wall, own) in once.items():
+                seconds[name].append(wall)
+                processor[name].append(own)
+    return {"seconds_each": seconds, "processor_each": processor, "threads": torch.get_num_threads()}
+
+
+def enumeration(nli: NLI, pair: Pair, seed: int) -> Record:
+    """Spearman's ρ of method "input" from half of the coalitions with that from all; NaN if too few words are read."""
+    n = len(read(nli, pair.premise, pair.hypothesis, "word").units.read)
+    if not FEWEST <= n <= MOST:
+        return {"words": n, "interactions": math.nan, "shapley": math.nan}
+    exact, ours = (explain(nli, pair, "input", seed, samples=passes) for passes in (2**n, 2 ** (n - 1)))
+    return {
+        "words": n,
+        "interactions": interaction.agreement(_matrix(ours), _matrix(exact)),
+        "shapley": spearman(np.array(_scores(ours)), np.array(_scores(exact))),
+    }

@@ -1,0 +1,79 @@
+"""A figure over pairs: its value, its 95 % bootstrap interval, and how many cases it leaves out.
+
+Every figure here is a function of *sums over pairs*: a mean is Σ values / Σ cases, ERASER's IOU-F1 is made of four
+sums, AUC-TP of confusion counts. So a pair is a row of summands, a bootstrap resample is a vector of multinomial
+weights, and all resamples are one matrix product. An undefined case (NaN) adds nothing to either sum of a mean and is
+counted.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurogame.evaluation.alignment import Array
+from neurogame.evaluation.metrics import percentiles
+
+RESAMPLES = 1000
+Statistic = Callable[[Array], Array]  # sums [..., columns] → values [...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A value with its interval, NaN if there is no case: the `cases` it rests on, and those that are `undefined`."""
+
+    value: float
+    low: float
+    high: float
+    cases: int
+    undefined: int = 0
+
+
+def summands(values: Iterable[float]) -> tuple[float, float, float]:
+    """(Σ of what is defined, how many are, how many are not): the row of a pair in a mean."""
+    found = list(values)
+    defined = [value for value in found if not math.isnan(value)]
+    return float(sum(defined)), float(len(defined)), float(len(found) - len(defined))
+
+
+def ratio(sums: Array) -> Array:
+    """Σ values / Σ cases, NaN without cases; further columns are not looked at."""
+    cases = sums[..., 1]
+    found: Array = np.divide(sums[..., 0], cases, out=np.full(cases.shape, math.nan), where=cases > 0)
+    return found
+
+
+def estimate(rows: Array, statistic: Statistic = ratio, *, resamples: int = RESAMPLES, seed: int = 0) -> Figure:
+    """`statistic` of the sums of `rows` [pairs, columns], and its percentile interval over resampled pairs."""
+    if not len(rows):
+        return Figure(math.nan, math.nan, math.nan, 0)
+    value = float(statistic(rows.sum(0)))
+    draws = statistic(_weights(len(rows), resamples, seed) @ rows)
+    mean = statistic is ratio
+    cases, undefined = (rows[:, 1].sum(), rows[:, 2:3].sum()) if mean else (len(rows), 0)
+    return Figure(value, *_interval(draws), round(float(cases)), round(float(undefined)))
+
+
+def difference(
+    ours: Array, theirs: Array, statistic: Statistic = ratio, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Figure:
+    """`statistic` of ours minus that of theirs on the same pairs, resampled together."""
+    if len(ours) != len(theirs):
+        raise ValueError(f"{len(ours)} pairs against {len(theirs)}: a paired difference needs the same pairs")
+    if not len(ours):
+        return Figure(math.nan, math.nan, math.nan, 0)
+    weights = _weights(len(ours), resamples, seed)
+    value = float(statistic(ours.sum(0)) - statistic(theirs.sum(0)))
+    return Figure(value, *_interval(statistic(weights @ ours) - statistic(weights @ theirs)), len(ours))
+
+
+def _weights(n: int, resamples: int, seed: int) -> Array:
+    """How often each of n pairs is in each resample."""
+    return np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples).astype(float)
+
+
+def _interval(draws: Array) -> tuple[float, float]:
+    """Percentiles of the draws in which the statistic is defined."""
+    defined = draws[~np.isnan(draws)]
+    return percentiles(defined) if len(defined) else (math.nan, math.nan)
