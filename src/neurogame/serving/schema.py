@@ -1,0 +1,117 @@
+"""What the API takes and gives. Names are those of `Prediction` and `Explanation.to_dict`; texts have a limit."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CHARACTERS = 20_000  # per side
+WORDS = 600  # of a pair that is explained: the interactions are words × words, and no model here reads more
+COLDEST, HOTTEST = 0.001, 1000.0
+
+Text = Annotated[str, Field(max_length=CHARACTERS)]
+Numbers = list[float]
+
+
+class Pair(BaseModel):
+    """A premise and a hypothesis; either may be empty."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"premise": "A man sleeps.", "hypothesis": "Nobody is awake."}]},
+    )
+
+    premise: Text = Field(description="What is given.")
+    hypothesis: Text = Field(description="What may follow.")
+
+
+class Question(Pair):
+    """What is to be explained, and what is to be changed before."""
+
+    method: str = Field("decision", max_length=40, description="One of the methods that /health lists.")
+    target: str | None = Field(None, max_length=100, description="The label to explain; by default the predicted one.")
+    contrast: str | None = Field(None, max_length=100, description="Explain the target against this label.")
+    level: Literal["word", "token"] = Field("word", description="Words, or the pieces the model reads.")
+    removed: list[Annotated[int, Field(ge=0)]] = Field(
+        default_factory=list,
+        max_length=CHARACTERS,
+        description="Numbers of words (as `words` lists them, from 0) that are deleted before the model reads.",
+    )
+    temperature_factor: float = Field(
+        1.0,
+        ge=COLDEST,
+        le=HOTTEST,
+        allow_inf_nan=False,
+        description="γ of every head times this, for this request: small, and every α is 0 or 1; large, and it is ½.",
+    )
+
+
+class Said(BaseModel):
+    """What the model says of a pair; by label name, in the model's order."""
+
+    label: str
+    probabilities: dict[str, float]
+    logits: dict[str, float]
+    truncated: bool = Field(description="Whether the pair is longer than the model reads.")
+
+
+class Summary(BaseModel):
+    """The explanation in words, as its own renderings say it."""
+
+    question: str = Field(description="What the scores answer.")
+    poles: tuple[str, str] = Field(description="What a negative and a positive score mean.")
+    warnings: list[str] = Field(description="What to know before trusting the numbers.")
+    footing: list[str] = Field(description="How the numbers came about.")
+
+
+class Explained(BaseModel):
+    """An `Explanation`, one number per word; null is what the method or the model does not have."""
+
+    premise: str
+    hypothesis: str
+    method: str
+    level: str
+    target: str | None
+    contrast: str | None
+    prediction: Said
+    words: list[str]
+    sides: list[Literal["premise", "hypothesis"]]
+    scores: Numbers
+    shapley: Numbers | None
+    banzhaf: Numbers | None
+    alpha: Numbers | None
+    field: Numbers | None
+    gate: Numbers | None
+    interactions: list[Numbers] | None
+    per_head: dict[str, list[Numbers]]
+    swing: list[int]
+    diagnostics: dict[str, Any]
+    summary: Summary = Field(description="Not part of the record: the same in words.")
+
+
+class MethodInfo(BaseModel):
+    """A way to explain that works for this model."""
+
+    name: str
+    has_target: bool = Field(description="Whether it speaks of a label.")
+    samples: bool = Field(description="Whether it draws samples, and so takes longer.")
+    follows_temperature: bool = Field(description="Whether it can be asked with another temperature_factor.")
+
+
+class Health(BaseModel):
+    """The server is up, and what it serves."""
+
+    status: Literal["ok"] = "ok"
+    version: str
+    model: str
+    labels: list[str]
+    max_length: int = Field(description="Tokens of a pair; what is longer is cut.")
+    characters: int = Field(CHARACTERS, description="Of each text, at most.")
+    methods: list[MethodInfo]
+    has_temperature: bool = Field(description="Whether temperature_factor works for this model.")
+
+
+class Problem(BaseModel):
+    """Why there is no answer."""
+
+    error: str = Field(description="One line.")
