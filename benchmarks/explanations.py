@@ -79,6 +79,7 @@ def verdicts(found: dict[str, Any]) -> list[dict[str, Any]]:
         ("seconds, decision / kernelshap", "≤", 0.02, time),
         ("auprc, game − random", "≥", 0.05, differences.get(("auprc", "game", "random"))),
         ("auprc, decision − random", "≥", 0.05, differences.get(("auprc", "decision", "random"))),
+        ("auprc, presence − random", "≥", 0.05, differences.get(("auprc", "presence", "random"))),
         (
             "interactions of input, ρ with second-order effects",
             "≥",

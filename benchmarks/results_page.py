@@ -174,7 +174,9 @@ def section_ablations(stored: Record, table: Record | None) -> str:
             gap = row["difference"]
             pairs = "" if gap is None else interval(gap["pairs"], 2)
             effect = "" if gap is None else gap["effect"]
-            lines.append([row["name"], accuracy(row, 2), difference(gap, 2), pairs, effect, f"{row['processor_seconds']:.0f}"])
+            lines.append(
+                [row["name"], accuracy(row, 2), difference(gap, 2), pairs, effect, f"{row['processor_seconds']:.0f}"]
+            )
     gaps = [row["difference"]["seeds"] for row in rows if row["difference"] and row["difference"]["seeds"]]
     seen = median((high - low) / 2 for low, high in gaps) if gaps else 0.0
     better = effects(rows)["raises accuracy"]

@@ -129,8 +129,12 @@ def each(tasks: Sequence[Task], work: Callable[[Task], Record], jobs: int) -> It
     """Tasks with their records, in the order in which they end; a process of its own for each if there are several."""
     cores = os.cpu_count() or 1
     if jobs <= 1 or len(tasks) <= 1:
+        before = torch.get_num_threads()
         torch.set_num_threads(max(1, cores // max(1, jobs)))
-        yield from ((task, timed(work, task)) for task in tasks)
+        try:
+            yield from ((task, timed(work, task)) for task in tasks)
+        finally:
+            torch.set_num_threads(before)
         return
     # Forked before anything has been computed here: a process has all that was imported, and no threads to lose.
     share = (work, max(1, cores // jobs))

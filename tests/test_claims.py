@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 BENCHMARKS = str(Path(__file__).resolve().parent.parent / "benchmarks")
 
@@ -289,3 +290,10 @@ def test_paragraphs_are_filled_and_tables_are_not():
     assert all(len(line) < 120 for line in text.splitlines() if line.startswith("word"))
     assert page.listed(["a", "b", "c"]) == "a, b and c"
     assert page.listed([]) == "none"
+
+
+def test_a_study_leaves_the_threads_as_they_were():
+    before = torch.get_num_threads()
+    made = import_module("study").each([("a", 0)], lambda task: {"row": task[0]}, 1)
+    assert [task for task, _ in made] == [("a", 0)]
+    assert torch.get_num_threads() == before
