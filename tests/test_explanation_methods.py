@@ -17,7 +17,15 @@ from neurogame.explanation.surrogates import tree
 from neurogame.nli import NLI
 
 BLACK_BOX = ["input", "occlusion", "gradient", "integrated_gradients", "lime", "kernelshap", "partition", "random"]
-FEW = {"input": 40, "lime": 30, "kernelshap": 30, "partition": 30, "integrated_gradients": 4, "decision": 8}
+FEW = {
+    "input": 40,
+    "lime": 30,
+    "kernelshap": 30,
+    "partition": 30,
+    "integrated_gradients": 4,
+    "presence": 3,
+    "decision": 8,
+}
 
 
 @pytest.fixture(scope="module")
@@ -185,13 +193,13 @@ def test_attention_of_other_models_is_that_of_cls(kind):
 
 
 def expected_methods(kind):
-    missing = {"decision", "game"}
+    missing = {"decision", "game", "presence"}
     if kind == "neurogame":
         missing = set()
     elif kind == "spins":
-        missing = {"decision"}
+        missing = {"decision", "presence"}
     elif kind == "spins of tokens":
-        missing = {"decision", "attention"}
+        missing = {"decision", "presence", "attention"}
     elif kind in ("mean", "softmax", "hopfield", "budget"):
         missing = {"game"}
     elif kind in ("dam", "esim"):
@@ -379,7 +387,7 @@ def test_packages_that_are_missing(nli, monkeypatch):
     for name in ("captum", "captum.attr", "shap"):
         monkeypatch.setitem(sys.modules, name, None)
     working = methods_for(nli.model)
-    assert working == ["decision", "game", "input", "occlusion", "attention", "gradient", "random"]
+    assert working == ["decision", "game", "presence", "input", "occlusion", "attention", "gradient", "random"]
     for method in ("lime", "kernelshap", "integrated_gradients", "partition"):
         with pytest.raises(ImportError, match=r"this needs (captum|shap): pip install 'neurogame\[explain\]'"):
             nli.explain(*SHORT, method=method)
@@ -397,7 +405,7 @@ def test_packages_that_are_missing(nli, monkeypatch):
         ({"method": "lime", "seed": 2**32}, "seed must be at most 4294967295, got 4294967296"),
         ({"method": "attention", "target": "neutral"}, "method = 'attention' is the same for every label"),
         ({"method": "random", "contrast": "neutral"}, "contrast = 'neutral': method = 'random' is the same"),
-        ({"method": "shap"}, "allowed: 'decision', 'game', 'input', 'occlusion', 'attention', 'gradient', 'integrated"),
+        ({"method": "shap"}, "allowed: 'decision', 'game', 'presence', 'input', 'occlusion', 'attention', 'gradient'"),
     ],
 )
 def test_mistakes(nli, options, said):
@@ -420,3 +428,9 @@ def test_another_reading_can_be_explained(nli):
 
     ex = explain(nli, *SHORT, method="occlusion", read=without_hypothesis)
     assert ex.words == ("two", "dogs", "sleep", ".")
+
+
+def test_words_that_the_tokenizer_does_not_know_are_named(nli):
+    ex = nli.explain("two qqqq sleep .", "the dogs run .", method="attention")
+    assert ex.diagnostics["unknown"] == ["qqqq"]
+    assert nli.explain(*SHORT, method="attention").diagnostics["unknown"] == []

@@ -360,7 +360,7 @@ def test_verdicts_are_computed(targets):
         "comprehensiveness, decision − kernelshap": pytest.approx(0.01),
         "interactions of input, ρ with second-order effects": pytest.approx(0.01),
     }
-    assert len(reached) == 12
+    assert len(reached) == 17
     assert reached["comprehensiveness, decision − kernelshap"] is False
     assert reached["sufficiency, decision − kernelshap"] is True
     assert reached["seconds, decision / kernelshap"] is True
@@ -368,7 +368,7 @@ def test_verdicts_are_computed(targets):
     assert reached["interactions of input, ρ with second-order effects"] is False
     assert reached["interactions of input, ρ with enumeration"] is True
     unknown = [what for what, verdict in reached.items() if verdict is None]
-    assert len(unknown) == 6
+    assert len(unknown) == 11
     nothing = targets.verdicts({"rows": [], "differences": [], "enumeration": None})
     assert {row["reached"] for row in nothing} == {None}
 

@@ -235,10 +235,10 @@ class NLI:
         """What each word of a pair did: `.show()`, `.to_html(path)`, `.to_dict()`.
 
         `neurogame.explanation.methods_for(nli.model)` lists the methods that work for a model. In logits of the
-        target: "decision" (what each word adds, on the head alone), "input" (the same with words removed at the
-        input: Shapley, Banzhaf, interactions), "occlusion" (one word left out), "gradient" (times input),
-        "integrated_gradients", "lime", "kernelshap", "partition". The same for every label: "game" (the values
-        inside the layer), "attention" (the weights), "random".
+        target: "decision" (what each word adds, on the head alone), "presence" (Shapley and Banzhaf of words that
+        fade from the input), "input" (of words that are removed: Shapley, Banzhaf, interactions), "occlusion" (one
+        word left out), "gradient" (times input), "integrated_gradients", "lime", "kernelshap", "partition". The same
+        for every label: "game" (the values inside the layer), "attention" (the weights), "random".
 
         Args:
             premise: a sentence; one of the two may be empty.
@@ -248,8 +248,8 @@ class NLI:
             contrast: explain the logit of the target minus that of this label.
             level: "word", or "token" for word pieces.
             samples: how much work a method may do, None: its own default. Coalitions per law for "decision" (beyond
-                the words that it enumerates); steps for "integrated_gradients"; forward passes for "input", "lime",
-                "kernelshap" and "partition". The others take none.
+                the words that it enumerates); steps for "presence" and "integrated_gradients"; forward passes for
+                "input", "lime", "kernelshap" and "partition". The others take none.
             seed: of what is drawn; the same seed gives the same numbers.
         """
         from neurogame.explanation import explain, named

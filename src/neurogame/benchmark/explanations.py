@@ -128,7 +128,7 @@ def prepare(
             "seed": seed,
             "methods": names,
             "limits": dict(work.limits),
-            "samples": {name: SAMPLES.get(name) for name in names},
+            "samples": {name: count for name, count in SAMPLES.items() if name in names},
             "not installed": missing,
             "masking": nli.tokenizer.mask_token_id is not None,
             "spins": getattr(nli.model.config, "head", None) == "neurogame",

@@ -21,9 +21,12 @@ from neurogame.faithfulness.stability import stability
 COMPARED = {  # metric → (ours, theirs) whose difference has an interval of its own
     **dict.fromkeys(
         ("comprehensiveness", "sufficiency"),
-        (("decision", "integrated_gradients"), ("decision", REFERENCE), ("game", "attention")),
+        (
+            *((ours, theirs) for ours in ("decision", "presence") for theirs in ("integrated_gradients", REFERENCE)),
+            ("game", "attention"),
+        ),
     ),
-    "auprc": (("decision", "random"), ("game", "random"), ("people", "random")),
+    "auprc": (("decision", "random"), ("game", "random"), ("presence", "random"), ("people", "random")),
 }
 SPINS = "α > ½"
 Place = tuple[str, int]  # sample, place in it

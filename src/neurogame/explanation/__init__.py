@@ -6,7 +6,8 @@
 
     decision      the game of a logit on the head alone          intrinsic    the layer's own game
     inputs        the game with words removed at the input       gradients    by the slope at the word embeddings
-    surrogates    the same game in the hands of captum and shap  baselines    attention weights, random numbers
+    presence      the same with words that fade, by slopes       baselines    attention weights, random numbers
+    surrogates    the same in the hands of captum and shap
 
 `removal` takes words out of a pair, `regression` estimates a game that is dear to evaluate.
 """

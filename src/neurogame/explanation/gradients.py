@@ -32,7 +32,7 @@ def applies(model: PreTrainedModel) -> bool:
 
 def gradient(reading: Reading, question: Question) -> Attribution:
     """Method "gradient"; one forward and one backward pass."""
-    with _differentiable():
+    with differentiable():
         e = _embedding(reading).requires_grad_()
         (slope,) = torch.autograd.grad(_logit(reading, question)(e).sum(), e)
         tokens = (slope * e).sum(-1)[0].detach().double().cpu()
@@ -46,7 +46,7 @@ def integrated_gradients(reading: Reading, question: Question) -> Attribution:
     captum = need("captum.attr", "explain")
     steps = STEPS if question.samples is None else question.samples
     pad = reading.nli.tokenizer.pad_token_id
-    with _differentiable():
+    with differentiable():
         e = _embedding(reading)
         word = (reading.units.unit_of >= 0).to(e.device).unsqueeze(-1)
         blank = torch.zeros_like(e) if pad is None else _embedding(reading, pad)
@@ -68,7 +68,7 @@ def integrated_gradients(reading: Reading, question: Question) -> Attribution:
 
 
 @contextmanager
-def _differentiable() -> Iterator[None]:
+def differentiable() -> Iterator[None]:
     """Gradients, whatever mode the caller is in; cuDNN has none for recurrent layers in evaluation."""
     with torch.inference_mode(mode=False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         yield

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from transformers import PreTrainedModel
 
 from neurogame import labels
-from neurogame.explanation import baselines, decision, gradients, inputs, intrinsic, surrogates
+from neurogame.explanation import baselines, decision, gradients, inputs, intrinsic, presence, surrogates
 from neurogame.explanation.mechanism import mechanism
 from neurogame.explanation.reading import Attribution, Question, Reading, read
 from neurogame.explanation.record import Explanation, plain
@@ -20,6 +20,7 @@ from neurogame.validation import check_choice, check_count
 MethodName = Literal[
     "decision",
     "game",
+    "presence",
     "input",
     "occlusion",
     "attention",
@@ -65,6 +66,7 @@ class Method(NamedTuple):
 METHODS: dict[str, Method] = {
     "decision": Method(decision.applies, decision.attribute, samples="coalitions per law"),
     "game": Method(intrinsic.applies, intrinsic.attribute, "norm"),
+    "presence": Method(presence.applies, presence.attribute, samples="steps"),
     "input": Method(always, inputs.attribute, samples="forward passes"),
     "occlusion": Method(always, inputs.occlusion),
     "attention": Method(baselines.applies, baselines.attention, "weights"),
@@ -149,6 +151,7 @@ def _record(
         "max_length": reading.nli.max_length,
         "truncated": cut_words(reading.tokens),
         "silent": [units.names[i] for i in units.silent],
+        "unknown": _unknown(reading),
         "unread": sorted((*units.truncated, *units.silent)),
         "asked_samples": question.samples,
         "seed": question.seed,
@@ -175,6 +178,15 @@ def _record(
         swing=tuple(units.read[i] for i in found.swing),
         diagnostics=plain(diagnostics),
     )
+
+
+def _unknown(reading: Reading) -> list[str]:
+    """Words that the tokenizer has no piece of: all the same to the model."""
+    unknown, units = reading.nli.tokenizer.unk_token_id, reading.units
+    if unknown is None:
+        return []
+    strange = reading.tokens.inputs["input_ids"][0] == unknown
+    return [units.names[i] for i in units.read if bool(strange[units.unit_of == i].all())]
 
 
 def _check_texts(premise: object, hypothesis: object) -> None:

@@ -48,8 +48,8 @@ class Explanation:
             (their share of the weights), converged, residual, iterations and spectral_radius (ρ(J)/γ) of the worst
             head, trajectory (words × updates: α on its way from ½, or None), gamma, couplings and layer_couplings
             (how the method's and the layer's J_ij were computed), shapley_ess, banzhaf_ess, truncated and silent words
-            (unread has their indices), seed, encoder_passes (sequences through the encoder), head_passes (vectors
-            through the classifier on top), seconds …
+            (unread has their indices), unknown words ([UNK] to the tokenizer), seed, encoder_passes (sequences through
+            the encoder), head_passes (vectors through the classifier on top), seconds …
     """
 
     premise: str

@@ -1,0 +1,83 @@
+"""Method "presence": Shapley and Banzhaf values of words that fade from the input, by slopes instead of coalitions.
+
+    v(m) = ℓ(Σ_i m_i c_i(x; m)),   φ_w = ∫ ∂v/∂m_w (t, …, t) dt, t from FADED to 1,   β_w = ∂v/∂m_w (½, …, ½)
+
+m_w ∈ (0, 1] says how present a word is: every attention of the encoder counts its tokens m_w times (log m_w is added
+to the logits of these keys), and the pooling adds m_w of their terms c_i. v(1) is the model's own ℓ. For a multilinear
+v, and from 0 on, both are exactly the Shapley and the Banzhaf value of the game on coalitions (Owen, 1972, 1975); v is
+not, so they are its Aumann–Shapley values: efficient, Σφ = v(1) − v(FADED), up to the error of the integral. They cost
+STEPS forward and backward passes, whatever the number of words. Below FADED the special tokens drown the words and the
+norm of the classifier makes something of nothing: that belongs to no word and is left out.
+
+The integral is Gauss–Legendre's. Special tokens stay at 1 and are no players. α is the layer's own at each m, with all
+words as players.
+"""
+
+import inspect
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from neurogame._types import Float, Tensor
+from neurogame.explanation.gradients import differentiable
+from neurogame.explanation.reading import Attribution, Question, Reading
+from neurogame.modeling.model import NeuroGameForSequenceClassification
+
+STEPS = 5
+FADED = 0.05  # where the integral starts, and what the words are counted from
+
+
+def applies(model: PreTrainedModel) -> bool:
+    """Whether what the model classifies is a sum over tokens of an encoder whose attention takes a mask."""
+    return (
+        isinstance(model, NeuroGameForSequenceClassification)
+        and model.pooling.additive
+        and "attention_mask" in inspect.signature(model.encoder.forward).parameters
+    )
+
+
+def attribute(reading: Reading, question: Question) -> Attribution:
+    """Method "presence"; `question.samples` points of the integral."""
+    steps = STEPS if question.samples is None else question.samples
+    points, weights = (torch.from_numpy(x) for x in np.polynomial.legendre.leggauss(steps))
+    t = torch.cat([FADED + (1.0 - FADED) * (points + 1.0) / 2.0, torch.tensor([0.5, FADED, 1.0]).double()])
+    with differentiable():
+        m = t.unsqueeze(-1).repeat(1, len(reading.units.read)).requires_grad_()
+        v = value(reading, question, m)
+        (slope,) = torch.autograd.grad(v.sum(), m)
+    phi, beta = (1.0 - FADED) / 2.0 * weights @ slope[:steps], slope[steps]
+    faded, everyone = v[-2:].tolist()
+    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
+    diagnostics = {
+        "exact": False,
+        "steps": steps,
+        "couplings": "none",
+        "faded": FADED,
+        "origin": faded,
+        "outside": 0.0,
+        "total": everyone - faded,
+        "efficiency_gap": abs(float(phi.sum()) - (everyone - faded)),
+        "logit_error": abs(everyone - float(said @ question.direction(reading.nli.labels))),
+    }
+    return Attribution(phi, phi, beta, diagnostics=diagnostics)
+
+
+def value(reading: Reading, question: Question, m: Float[Tensor, "points read"]) -> Float[Tensor, "points"]:
+    """v(m) at each point."""
+    model, units = reading.model, reading.units
+    assert isinstance(model, NeuroGameForSequenceClassification)
+    inputs = {name: column.clone().expand(len(m), -1) for name, column in reading.inputs.items()}
+    ids = inputs["input_ids"]
+    inputs.pop("attention_mask", None)
+    special = (units.unit_of < 0).to(m)
+    present = (m @ units.members.to(m) + special).to(ids.device, model.dtype)  # (points, tokens)
+    seen = present.log()[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
+    reading.passes.add(len(m))
+    x = model.encoder(attention_mask=seen, **inputs)[0].to(model.classifier.dtype)
+    players = model.players(ids, torch.ones_like(ids, dtype=torch.bool))
+    pooled = model.pooling(x, players)
+    terms = model.pooling.terms(x, pooled.weights)
+    logits = model.classifier((terms * present.to(terms).unsqueeze(-1)).sum(1))
+    found: Tensor = logits.double().cpu() @ question.direction(reading.nli.labels)
+    return found
