@@ -136,6 +136,70 @@ def test_an_interrupted_run_goes_on(nli, source, tmp_path, monkeypatch):
         collection.explain_file(nli, source, tmp_path / "new", resume=True)
 
 
+def test_other_columns_are_another_run(nli, tmp_path, monkeypatch):
+    source, folder = tmp_path / "pairs.csv", tmp_path / "out"
+    source.write_text("premise,hypothesis,other\na dog .,a man .,the girl .\n")
+
+    def stop(self, *texts, **question):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(NLI, "explain", stop)
+        with pytest.raises(KeyboardInterrupt):
+            collection.explain_file(nli, source, folder, columns={"hypothesis": "other"})
+    for columns in (None, {"premise": "other"}):
+        with pytest.raises(ValueError, match="another columns"):
+            collection.explain_file(nli, source, folder, columns=columns, resume=True)
+    assert collection.explain_file(nli, source, folder, columns={"hypothesis": "other"}, resume=True).explained == 1
+    assert lines(folder)[0]["hypothesis"] == "the girl ."
+
+
+def test_lines_without_their_question_cannot_be_resumed(nli, source, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / f"{collection.LINES}.part").write_text('{"row": 1, "error": "x"}\n')
+    for resume in (True, False):
+        with pytest.raises(ValueError, match=r"out holds lines but no run\.json: it cannot be resumed; choose another"):
+            collection.explain_file(nli, source, folder, resume=resume)
+
+
+def test_pages_of_pairs_lead_to_their_neighbours(nli, source, tmp_path):
+    collection.explain_file(nli, source, tmp_path / "out")
+    found = {n: Links((tmp_path / "out" / "pairs" / f"{n}.html").read_text(encoding="utf-8")).links for n in (1, 3, 4)}
+    assert found == {  # row 2 failed, and has no page
+        1: ["../index.html#row-1", "3.html"],
+        3: ["../index.html#row-3", "1.html", "4.html"],
+        4: ["../index.html#row-4", "3.html"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ({}, ("blue, solid: for the label explained", "orange, dashed: against it")),
+        ({"contrast": "neutral", "target": "entailment"}, ("for the label explained", "against it, for neutral")),
+        ({"method": "game"}, ("blue, solid: adds", "orange, dashed: takes away")),
+    ],
+)
+def test_the_index_says_what_the_colours_mean(nli, source, tmp_path, question, said):
+    collection.explain_file(nli, source, tmp_path / "out", limit=1, **question)
+    text = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert all(line in Links(text).text for line in said)
+    row = lines(tmp_path / "out")[0]["prediction"]
+    shown = f"<bdi>{row['label']}</bdi> {row['probabilities'][row['label']]:.3f}"
+    assert f'<a href="pairs/1.html">{shown}</a>' in text
+
+
+def test_labels_may_have_any_name(source, tmp_path):
+    nli = NLI(tiny.model(), tiny.tokenizer(), name="tiny", label_names=["right", "gold", "failed"])
+    collection.explain_file(nli, source, tmp_path / "out")
+    label = lines(tmp_path / "out")[0]["prediction"]["label"]
+    counted = [row["prediction"]["label"] for row in lines(tmp_path / "out") if "error" not in row].count(label)
+    text = Links((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
+    assert f"{label} {counted}" in text
+    assert "0 of 2 as labelled in the file · 1 failed" in text
+
+
 def test_a_row_that_fails_does_not_end_the_run(nli, source, tmp_path, monkeypatch):
     explain = NLI.explain
 

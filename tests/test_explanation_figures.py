@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import tiny
+from matplotlib.text import Text
 
 from neurogame.explanation import network, trajectory
 from neurogame.explanation.figures import KINDS, figure
@@ -41,6 +42,66 @@ def test_png_and_mistakes(ex, tmp_path):
     for kind in ("matrix", "network", "trajectory", "lambda"):
         with pytest.raises(ValueError, match=f"kind = '{kind}': an explanation by 'decision' of this pair has no"):
             figure(bare, kind)
+
+
+def _texts(axes):
+    return {text.get_text(): text for text in axes.texts}
+
+
+@pytest.mark.parametrize("swing", [False, True])
+def test_words_of_a_sentence_do_not_touch(ex, swing):
+    """Boxes of what is drawn, letters wide and narrow."""
+    words = ("WWWWWWWWWW", "iiiiiiiiii", "MMMMMMMMMM", *ex.words[3:])
+    wide = replace(ex, words=words, swing=tuple(range(len(words))) if swing else ())
+    canvas = figure(wide, "sentence")
+    canvas.draw_without_rendering()
+    rows = {}
+    for text in canvas.axes[0].texts:
+        rows.setdefault(text.get_position()[1], []).append(text.get_window_extent())
+    for boxes in rows.values():
+        ordered = sorted(boxes, key=lambda box: box.x0)
+        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(ordered))
+        assert ordered[-1].x1 < canvas.bbox.x1
+
+
+def test_a_text_from_right_to_left_is_drawn_so(ex):
+    n = sum(side == "premise" for side in ex.sides)
+    words = tuple("אבגדהוזחט"[i] * 3 if i < n else word for i, word in enumerate(ex.words))
+    found = _texts(figure(replace(ex, words=words, premise=" ".join(words[:n])), "sentence").axes[0])
+    places = [found[word].get_position()[0] for word in words[:n]]
+    assert places == sorted(places, reverse=True)
+    assert {found[word].get_ha() for word in words[:n]} == {"right"}
+    after = [found[word].get_position()[0] for word in words[n:] if word != "."]
+    assert after == sorted(after)
+
+
+@pytest.mark.parametrize("kind", ["matrix", "network"])
+def test_the_texts_are_named(ex, kind):
+    found = figure(ex, kind).axes[0].texts
+    for side in ("premise", "hypothesis"):
+        assert sum(text.get_text() == side for text in found) == (2 if kind == "matrix" else 1)
+    alone = [i for i, side in enumerate(ex.sides) if side == "premise"]
+    silent = [i for i, side in enumerate(ex.sides) if side == "hypothesis"]
+    half = figure(replace(ex, diagnostics={"unread": silent}), kind).axes[0].texts
+    assert len(alone) > 1
+    assert not any(text.get_text() == "hypothesis" for text in half)
+
+
+def test_dashes_do_not_grow_with_the_line(ex):
+    lines = [patch for patch in figure(ex, "network").axes[0].patches if type(patch).__name__ == "PathPatch"]
+    dashes = {patch._dash_pattern[1] and tuple(patch._dash_pattern[1]) for patch in lines}
+    assert dashes <= {None, (3, 2)}
+    assert (3, 2) in dashes
+    assert len({patch.get_linewidth() for patch in lines}) > 1
+
+
+def test_leaders_end_before_the_names(ex):
+    canvas = figure(ex, "trajectory")
+    canvas.draw_without_rendering()
+    for name in canvas.axes[0].texts:
+        left = Text.get_window_extent(name).x0  # of an annotation, it would be that of its line as well
+        line = name.arrow_patch.get_path().get_extents(name.arrow_patch.get_transform())
+        assert line.x1 <= left + 0.5
 
 
 def test_the_ring_has_a_place_for_each_word(ex):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from neurogame import printing
 from neurogame.cli import app
-from neurogame.explanation import Explanation, summary
+from neurogame.explanation import Explanation, summary, terminal
 from neurogame.explanation.page import fragment, page
 from neurogame.nli import NLI
 
@@ -93,6 +93,65 @@ def test_the_terminal_in_colour(ex):
     assert printed(ex, force_terminal=True, no_color=True, color_system="truecolor").count("(+") > 0
 
 
+def _luminance(rgb):
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in rgb)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("share", [sign * step / 50 for step in range(8, 51) for sign in (1, -1)])
+def test_coloured_words_can_be_read(share):
+    """WCAG's contrast of text, 4.5 to 1, whatever the colours of the terminal are."""
+    style = terminal._style(share, swings=False, silent=False)
+    light, dark = sorted((_luminance(style.color.triplet), _luminance(style.bgcolor.triplet)), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) > 4.45
+
+
+@pytest.mark.parametrize("method", ["decision", "game", "presence", "attention", "occlusion"])
+@pytest.mark.parametrize("pair", [PAIR, ("dog", ""), EVIL])
+def test_no_spaces_at_the_ends_and_no_holes(nli, method, pair):
+    for found in (printed(nli.explain(*pair, method=method), width) for width in (50, 120)):
+        lines = found.split("\n")
+        assert [line for line in lines if line != line.rstrip()] == []
+        assert "\n\n\n" not in found
+        assert lines[0]
+
+
+def test_a_space_on_a_ground_of_its_own_stays(ex):
+    assert " − \x1b" in printed(ex, force_terminal=True, color_system="truecolor")
+
+
+def test_one_is_not_many(nli):
+    said = " · ".join(summary.footing(nli.explain("dog", "")))
+    assert said.startswith("1 word · ")
+    once = {"players": 1, "converged": True, "iterations": 1, "spectral_radius": 0.5, "steps": 1, "outside": 0.0}
+    ex = replace(nli.explain("dog", ""), level="token", diagnostics=once)
+    assert summary.footing(ex) == ["1 piece", "1 step", "mean field in 1 step, ρ(J)/γ 0.50"]
+
+
+def test_errors_are_announced_where_there_are_some(ex):
+    errors = [0.25] * len(ex.words)
+    assert "score ± error" in printed(replace(ex, diagnostics={"shapley_se": errors}))
+    for none in ({}, {"shapley_se": errors, "exact": True, "samples": 4}, {"shapley_se": [None] * len(errors)}):
+        found = printed(replace(ex, diagnostics=none))
+        assert re.search(r"word +in +score +Banzhaf", found)
+        assert "±" not in found
+
+
+def test_banzhaf_has_the_digits_of_the_scores(ex):
+    small = replace(ex, scores=(0.012345,) * len(ex.words), banzhaf=(-0.0023456,) * len(ex.words), diagnostics={})
+    assert re.search(r"\+0\.0123 .*−0\.0023 ", printed(small))
+
+
+def test_presence_says_how_it_was_computed(nli):
+    ex = nli.explain(*PAIR, method="presence")
+    assert "5 steps from 5 % of each word to all of it" in printed(ex, 200)
+    assert "special tokens" not in printed(ex, 200)
+    text = " ".join(Seen(page(ex)).text)
+    assert "what the logit gains from 5 % of each word to all of it" in text
+    assert "come in together" in text
+    assert "empty input" not in text
+
+
 @pytest.mark.parametrize("width", [20, 40, 64, 200])
 @pytest.mark.parametrize("method", ["decision", "game"])
 def test_any_width(nli, width, method):
@@ -157,6 +216,13 @@ def test_strongest_pairs_leave_out_noise(ex):
     assert all(ex.interactions[pair.i][pair.j] == pair.value for pair in (*synergies, *antagonisms))
     noisy = replace(ex, diagnostics={**ex.diagnostics, "interactions_se": 1e9})
     assert summary.pairs(noisy) == ([], [])
+
+
+def test_unknown_words_are_named(ex):
+    many = summary.warnings(replace(ex, diagnostics={"unknown": ["a", "\x1b", "c", "d"]}))
+    assert many == ["4 words unknown to the tokenizer, all the same to the model: a, \\u001b, c …"]
+    assert summary.warnings(replace(ex, diagnostics={"unknown": ["a"]})) == ["1 word unknown to the tokenizer: a"]
+    assert summary.warnings(replace(ex, diagnostics={"unknown": []})) == []
 
 
 def test_warnings(ex):
@@ -289,6 +355,14 @@ def test_command_mistakes(folder, options, code, said):
     assert result.stdout == ""
     if code == 1:
         assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_page_without_a_place_fails_before_the_model_is_loaded(tmp_path):
+    for goal, said in ((tmp_path / "no" / "x.html", "does not exist"), (tmp_path, "is a folder")):
+        result = runner.invoke(app, ["explain", *PAIR, "--model", "./nothing", "--html", str(goal)])
+        assert result.exit_code == 1
+        assert said in result.stderr
+        assert "./nothing" not in result.stderr
 
 
 def test_a_model_that_is_not_there():

@@ -150,6 +150,45 @@ def test_the_prediction_does_not_wait_for_a_slow_explanation(page, nli):
     expect(words(page)).to_have_count(7)
 
 
+def test_a_newer_question_aborts_the_older(page):
+    held, failed = [], []
+    page.on("requestfailed", lambda request: failed.append(request.post_data_json["premise"]))
+    page.route(
+        "**/explain", lambda route: held.append(route) if "nobody" in route.request.post_data else route.continue_()
+    )
+    with page.expect_event("requestfailed"):
+        page.fill("#premise", "nobody sings .")
+        expect(page.locator("#main")).to_have_attribute("data-busy", "true")
+        while not held:
+            page.wait_for_timeout(20)
+        page.fill("#premise", "a girl reads a book .")
+    expect(words(page)).to_have_count(10)
+    settled(page)
+    assert failed == ["nobody sings ."]
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_presence_is_a_method_of_the_page(page, nli):
+    expect(page.locator("#method option[value=presence]")).to_have_text("presence")
+    page.select_option("#method", "presence")
+    found = nli.explain(*PAIR, method="presence")
+    strongest = max(range(8), key=lambda i: abs(found.scores[i]))
+    number = summary.signed(found.scores[strongest], summary.digits(found.scores))
+    expect(page.locator("#unmoved")).to_contain_text("Presence asks the model as it is")
+    expect(words(page).nth(strongest).locator("sup")).to_have_text(number)
+    words(page).nth(1).click()
+    expect(page.locator("#compared")).to_contain_text("dogs")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_slow_methods_are_asked_last(opened, monkeypatch):
+    monkeypatch.setattr("neurogame.serving.app.methods_for", lambda _: ["game", "presence", "decision", "occlusion"])
+    page = opened(f"#p={PAIR[0]}&h={PAIR[1]}&b=all")
+    expect(page.locator("#methods .agreement")).to_have_text([re.compile("Rank correlation with game")] * 3)
+    shown = page.locator("#methods article[data-method]").evaluate_all("all => all.map(one => one.dataset.method)")
+    assert shown == ["decision", "occlusion", "presence"]
+
+
 def test_words_carry_the_models_numbers(page, nli):
     found = nli.explain(*PAIR)
     strongest = max(range(8), key=lambda i: abs(found.scores[i]))

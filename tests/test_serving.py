@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'neurogame[serve]'")
 
 import tiny
+from starlette.responses import Response
 from starlette.testclient import TestClient
 from transformers import BertForSequenceClassification
 from typer.testing import CliRunner
@@ -61,6 +62,12 @@ def test_health_says_what_is_served(client, nli):
     assert [entry["samples"] for entry in found["methods"]] == [
         bool(METHODS[m].samples) for m in methods_for(nli.model)
     ]
+    slow = {entry["name"] for entry in found["methods"] if entry["slow"]}
+    assert (
+        {"presence", "input"}
+        <= slow
+        <= {"presence", "input", "integrated_gradients", "lime", "kernelshap", "partition"}
+    )
     targets = {entry["name"]: entry["has_target"] for entry in found["methods"]}
     assert targets["decision"]
     assert not targets["game"]
@@ -80,6 +87,9 @@ def test_predict_is_the_models_own(client, nli):
         {"method": "Gradient × input"},
         {"target": "neutral", "contrast": "e"},
         {"level": "token"},
+        {"method": "presence"},
+        {"method": "presence", "samples": 3},
+        {"method": "input", "samples": 40, "seed": 2**32 - 1},
     ],
     ids=str,
 )
@@ -143,15 +153,29 @@ def test_openapi_describes_every_answer(client):
 
 MISTAKES = [
     ({"premise": "a dog"}, 422, "hypothesis: Field required"),
-    ({**PAIR, "premise": 3}, 422, "premise: Input should be a valid string"),
+    ({**PAIR, "premise": 3}, 422, "premise: Input should be a valid string, got 3"),
     ({**PAIR, "premise": "\ud800"}, 422, "premise: "),
-    ({**PAIR, "extra": 1}, 422, "extra: Extra inputs are not permitted"),
+    ({**PAIR, "premise": ["a\u202e\n"]}, 422, "premise: Input should be a valid string, got ['a\\u202e\\n']"),
+    ({**PAIR, "extra": 1}, 422, "extra: Extra inputs are not permitted, got 1"),
+    ({**PAIR, "\u202e\x1b": 1}, 422, "\\u202e\\u001b: Extra inputs are not permitted, got 1"),
+    ([PAIR["premise"]], 422, "the body: Input should be a valid dictionary"),
     ({**PAIR, "premise": "a" * 20_001}, 422, "premise: String should have at most 20000 characters, got 20001"),
     ({**PAIR, "hypothesis": "a " * 50_000}, 422, "hypothesis: String should have at most 20000 characters, got 100000"),
-    ({**PAIR, "temperature_factor": 0}, 422, "temperature_factor: Input should be greater than or equal to 0.001"),
-    ({**PAIR, "temperature_factor": "NaN"}, 422, "temperature_factor: Input should be a finite number"),
-    ({**PAIR, "removed": [-1]}, 422, "removed.0: Input should be greater than or equal to 0"),
-    ({**PAIR, "level": "letter"}, 422, "level: Input should be 'word' or 'token'"),
+    (
+        {**PAIR, "temperature_factor": 0},
+        422,
+        "temperature_factor: Input should be greater than or equal to 0.001, got 0",
+    ),
+    ({**PAIR, "temperature_factor": "NaN"}, 422, "temperature_factor: Input should be a finite number, got 'NaN'"),
+    ({**PAIR, "removed": [-1]}, 422, "removed.0: Input should be greater than or equal to 0, got -1"),
+    ({**PAIR, "level": "letter"}, 422, "level: Input should be 'word' or 'token', got 'letter'"),
+    ({**PAIR, "samples": 2001}, 422, "samples: Input should be less than or equal to 2000, got 2001"),
+    ({**PAIR, "samples": 1}, 422, "samples: Input should be greater than or equal to 2, got 1"),
+    ({**PAIR, "samples": True}, 422, "samples: Input should be a valid integer, got True"),
+    ({**PAIR, "seed": -1}, 422, "seed: Input should be greater than or equal to 0, got -1"),
+    ({**PAIR, "method": "game", "samples": 9}, 400, "samples = 9: method = 'game' takes none"),
+    ({**PAIR, "method": "presence", "samples": 65}, 400, "samples = 65: method = 'presence' takes at most 64 steps"),
+    ({**PAIR, "removed": [1], "seed": 3}, 400, "samples and seed are taken for the pair as it is"),
     ({**PAIR, "method": "nothing"}, 400, "method = 'nothing'"),
     ({**PAIR, "target": "perhaps"}, 400, "target = 'perhaps'"),
     ({**PAIR, "contrast": "perhaps"}, 400, "contrast = 'perhaps'"),
@@ -181,10 +205,41 @@ def test_what_is_no_json_is_refused(client, path, body):
     assert list(response.json()) == ["error"]
 
 
-def test_a_form_of_another_site_is_refused(client):
-    """A page elsewhere can send a form or plain text without asking; JSON it cannot."""
-    response = client.post("/predict", content=json.dumps(PAIR), headers={"content-type": "text/plain"})
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "the body is not JSON: Expecting property name enclosed in double quotes at character 1"),
+        (b"nothing", "the body is not JSON: Expecting value at character 0"),
+        (b"", "the body holds nothing; a JSON object is expected, with content-type: application/json"),
+    ],
+)
+def test_what_is_no_json_is_told_where(client, body, message):
+    response = client.post("/predict", content=body, headers={"content-type": "application/json"})
+    assert (response.status_code, response.json()) == (422, {"error": message})
+
+
+def test_a_refused_value_is_never_repeated_at_length(client):
+    for body in (
+        {**PAIR, "level": "a" * 100_000},
+        {**PAIR, "a" * 100_000: 1},
+        {**PAIR, "seed": [[[["a" * 99]] * 99] * 99]},
+    ):
+        response = client.post("/explain", json=body)
+        assert response.status_code == 422
+        assert len(response.json()["error"]) < 200
+    deep = b'{"premise": ' + b"[" * 900 + b"]" * 900 + b', "hypothesis": ""}'
+    response = client.post("/predict", content=deep, headers={"content-type": "application/json"})
     assert response.status_code == 422
+    assert response.json()["error"].startswith("premise: Input should be a valid string, got [[[")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_a_form_of_another_site_is_refused(client, kind):
+    """A page elsewhere can send a form or plain text without asking; JSON it cannot."""
+    response = client.post("/predict", content=json.dumps(PAIR), headers={} if kind is None else {"content-type": kind})
+    sent = "no content-type" if kind is None else f"content-type: {kind}"
+    assert response.status_code == 422
+    assert response.json() == {"error": f"the request has {sent}; only content-type: application/json is taken"}
 
 
 def test_long_pairs_are_predicted_even_if_not_explained(client):
@@ -275,6 +330,14 @@ def test_every_answer_is_guarded(client):
         assert response.headers["x-frame-options"] == "DENY"
         assert response.headers["referrer-policy"] == "no-referrer"
         assert response.headers["cache-control"] == ("no-cache" if response.request.method == "GET" else "no-store")
+
+
+@pytest.mark.parametrize("path", ["/", "/report.css", "/static/app.js"])
+def test_the_head_of_a_file_is_that_of_the_file(client, path):
+    head, whole = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-length", "content-type", "cache-control", "content-security-policy"):
+        assert head.headers[name] == whole.headers[name]
 
 
 def test_other_sites_get_no_permission(client):
@@ -380,14 +443,17 @@ def test_predictions_that_wait_share_a_forward_pass():
     assert asked == [1, 4, 4, 1]
 
 
-def test_an_explanation_keeps_its_place():
+def test_predictions_pass_explanations_which_keep_their_order():
     async def scenario(engine, model, first):
-        jobs = [engine.predict("1", "x"), engine.run(lambda _: list(model.asked)), engine.predict("2", "x")]
+        def explain(name):
+            return lambda _: model.asked.append(name) or list(model.asked)
+
+        jobs = [engine.run(explain("a")), engine.predict("1", "x"), engine.run(explain("b")), engine.predict("2", "x")]
         others = await queued(*jobs)
         model.go.set()
         return await asyncio.gather(first, *others)
 
-    assert run(scenario) == ["0 x", "1 x", [1, 1], "2 x"]
+    assert run(scenario) == ["0 x", [1, 2, "a"], "1 x", [1, 2, "a", "b"], "2 x"]
 
 
 def test_one_bad_pair_spoils_no_other():
@@ -422,6 +488,61 @@ def test_what_nobody_waits_for_is_not_computed():
         return await engine.run(lambda _: list(model.asked))
 
     assert run(scenario) == [1]
+
+
+def test_what_is_given_up_makes_room():
+    async def scenario(engine, model, first):
+        (given_up,) = await queued(engine.predict("1", "x"))
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        others = await queued(engine.predict("2", "x"))
+        model.go.set()
+        return await asyncio.gather(first, *others)
+
+    assert run(scenario, waiting=1) == ["0 x", "2 x"]
+
+
+async def post(app, path, body, *, leaves):
+    """The status of a request to an application; whoever `leaves` hangs up once the request is sent."""
+    messages = [{"type": "http.request", "body": json.dumps(body).encode()}]
+    status = []
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        if not leaves:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        status.append(message.get("status"))
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
+    await app(scope, receive, send)
+    return status[0]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_who_hangs_up_is_not_computed_for(monkeypatch, leaves):
+    explained, model = [], _Slow()
+    monkeypatch.setattr("neurogame.serving.app.POLL", 0.01)
+    monkeypatch.setattr("neurogame.serving.app._explained", lambda *_: explained.append(1) or Response())
+
+    async def scenario():
+        app = create_app(model)
+        async with app.router.lifespan_context(app):
+            first = asyncio.ensure_future(post(app, "/predict", PAIR, leaves=False))
+            await asyncio.to_thread(model.begun.wait, 30)
+            second = asyncio.ensure_future(post(app, "/explain", PAIR, leaves=leaves))
+            await asyncio.wait([second], timeout=30 if leaves else 0.1)
+            assert second.done() == leaves
+            model.go.set()
+            await first
+            return await second
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)) == (499 if leaves else 200)
+    assert explained == ([] if leaves else [1])
 
 
 def test_closing_finishes_what_waits_and_takes_no_more():

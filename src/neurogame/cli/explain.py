@@ -30,7 +30,7 @@ def explain(
         str,
         typer.Option(
             metavar="NAME",
-            help="decision: what each word adds to a logit; game: the values in the layer; input, occlusion, "
+            help="decision: what each word adds to a logit; game: the values in the layer; presence, input, occlusion, "
             "attention, gradient, integrated_gradients, lime, kernelshap, partition, random.",
         ),
     ] = "decision",
@@ -116,12 +116,15 @@ def _pair(
     as_json: bool,
 ) -> None:
     from neurogame.explanation import figures
+    from neurogame.explanation.record import check_place
     from neurogame.nli import load
     from neurogame.validation import check_choice
 
     quiet()
     check_choice("kind", kind, figures.Kind)
     common.check_figure(figure, "explain")
+    if html is not None:
+        check_place(html.expanduser())
     nli = load(opening.pop("model"), **opening)
     found = nli.explain(premise, hypothesis, **question)
     if figure is not None:

@@ -20,9 +20,10 @@ from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import Row, iterate
 from neurogame.explanation.index import draw
 from neurogame.explanation.record import plain
+from neurogame.explanation.summary import counted
 from neurogame.nli import NLI, Progress
 
-LINES = "explanations.jsonl"
+LINES, RUN = "explanations.jsonl", "run.json"  # what was asked, while the lines are written
 _RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one row; the others go on
 
 
@@ -41,8 +42,8 @@ class Done:
 
     def summary(self) -> str:
         """One line."""
-        said = f"{self.explained} {'pair' if self.explained == 1 else 'pairs'} explained"
-        said += f", {self.resumed} rows done before" if self.resumed else ""
+        said = f"{counted(self.explained, 'pair')} explained"
+        said += f", {counted(self.resumed, 'row')} done before" if self.resumed else ""
         return said + (f", {self.failed} failed (the first: {self.first_failure})" if self.failed else "")
 
 
@@ -71,11 +72,12 @@ def explain_file(
     """
     goal = Path(folder).expanduser()
     check(source, goal, columns, resume=resume)
-    asked = plain({"model": nli.name, "source": str(source), "limit": limit, **question})
+    asked = plain({"model": nli.name, "source": str(source), "columns": columns, "limit": limit, **question})
     goal.mkdir(parents=True, exist_ok=True)
-    part, run = goal / f"{LINES}.part", goal / "run.json"
+    part, run = goal / f"{LINES}.part", goal / RUN
     done = _resumed(part, run, asked)
-    run.write_text(json.dumps(asked, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    if not done:
+        run.write_text(json.dumps(asked, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     rows = iterate(source, columns=columns, require_label=False, on_error="skip")
     with closing(rows), part.open("a", encoding="utf-8", errors="backslashreplace") as file:
         write(nli, islice(rows, done, limit), file, first=done + 1, progress=progress, **question)
@@ -83,7 +85,9 @@ def explain_file(
     if not found.explained:
         for path in (part, run):
             path.unlink()
-        raise DataError(f"{source}: none of {found.failed} rows could be explained; the first: {found.first_failure}")
+        raise DataError(
+            f"{source}: none of {counted(found.failed, 'row')} could be explained; the first: {found.first_failure}"
+        )
     draw(goal, part, title=Path(str(source)).name if str(source) != "-" else "stdin", asked=asked)
     part.rename(goal / LINES)
     run.unlink()
@@ -128,6 +132,8 @@ def check(source: str | Path, folder: Path, columns: Mapping[str, str] | None = 
     if (folder / LINES).exists():
         raise FileExistsError(f"{folder} already holds explanations, which are never overwritten; choose another")
     begun = (folder / f"{LINES}.part").exists()
+    if begun and not (folder / RUN).exists():
+        raise DataError(f"{folder} holds lines but no {RUN}: it cannot be resumed; choose another folder")
     if begun and not resume:
         raise FileExistsError(f"{folder} holds an interrupted run; --resume goes on with it, or choose another folder")
     if resume and not begun:
@@ -149,9 +155,9 @@ def _resumed(part: Path, run: Path, asked: Mapping[str, Any]) -> int:
     """Rows that are done; the last line of an interrupted run may be half of one, and goes."""
     if not part.exists():
         return 0
-    before = json.loads(run.read_text(encoding="utf-8")) if run.exists() else None
-    if before != asked:
-        other = sorted(name for name in asked if before is None or before.get(name) != asked[name])
+    before = json.loads(run.read_text(encoding="utf-8"))
+    other = sorted(name for name in {*before, *asked} if before.get(name) != asked.get(name))
+    if other:
         raise DataError(f"{part.parent} holds a run with another {' and '.join(other)}; choose another folder")
     whole = done = 0
     with part.open("rb") as file:

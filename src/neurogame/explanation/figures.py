@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from neurogame.explanation import network, summary, trajectory
+from neurogame.explanation.markup import direction
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.words import SIDES
 from neurogame.extras import need
@@ -23,8 +24,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 SUFFIXES = (".png", ".svg")
 FOR, AGAINST, INK, SOFT = "#2663aa", "#be5218", "#1d2129", "#5b6472"
 _WIDTH = 6.3  # inches: a column of text
-_EM = 0.078  # inches that a character of 9 points takes, on average
-_SMALL = 8
+_TEXT, _SMALL, _TINY = 9, 8, 5.5  # points
 _STRONG = 0.3  # of the largest score: a word this strong shows its number
 
 
@@ -35,7 +35,8 @@ def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = No
     if goal is not None and goal.suffix.lower() not in SUFFIXES:
         raise ValueError(f"a figure is written as .png or .svg, got {goal.name!r}")
     check(ex, kind)
-    with _quiet():
+    # dashes as long on a thick line as on a thin one
+    with _quiet(), need("matplotlib", "explain").rc_context({"lines.scale_dashes": False}):
         canvas = _PAINTERS[kind](ex)
         if goal is not None:
             goal.parent.mkdir(parents=True, exist_ok=True)
@@ -79,34 +80,44 @@ def _plain(word: str, most: int) -> str:
     return cut(word, most).replace("$", r"\$")
 
 
+def _wide(word: str, size: float, weight: str = "normal") -> float:
+    """Inches that a word takes."""
+    font = need("matplotlib.font_manager", "explain").FontProperties(size=size, weight=weight)
+    paths = need("matplotlib.textpath", "explain").text_to_path
+    return float(paths.get_text_width_height_descent(word, font, ismath=False)[0]) / 72
+
+
 def _sentence(ex: Explanation) -> Any:
     """Both texts, each word on the colour of its score, the strong ones with their number."""
     largest = max(map(abs, ex.scores), default=0.0) or 1.0
     digits = summary.digits(ex.scores)
-    boxes, y = list[tuple[float, float, str, int | None]](), 0.0
-    for side in SIDES:
-        x = 0.0
-        boxes.append((0.0, y, side, None))
+    boxes, y = list[tuple[float, float, str, int | None, bool]](), 0.0
+    for side, sentence in zip(SIDES, (ex.premise, ex.hypothesis), strict=True):
+        x, leftwards = 0.0, direction(sentence) == "rtl"
+        boxes.append((0.0, y, side, None, False))
         y += 0.24
         for run in summary.passages(ex, side):
-            name = _plain(ex.words[run[0]], 40) if len(run) == 1 else f"… {len(run)} words not read …"
-            strong = len(run) == 1 and abs(ex.scores[run[0]]) >= _STRONG * largest
-            width = max(_EM * len(name), 0.38 * strong) + 0.14  # a number needs room as well
+            i = run[0] if len(run) == 1 else None
+            name = f"… {len(run)} words not read …" if i is None else cut(ex.words[i], 40)
+            width = _wide(name, _TEXT, "bold" if i in ex.swing else "normal") + 0.12
+            if i is not None and abs(ex.scores[i]) >= _STRONG * largest:  # a number needs room as well
+                width = max(width, _wide(summary.signed(ex.scores[i], digits), _TINY) + 0.08)
             if x and x + width > _WIDTH:
                 x, y = 0.0, y + 0.46
-            boxes.append((x, y, name, run[0] if len(run) == 1 else None))
+            boxes.append((_WIDTH - x if leftwards else x, y, name.replace("$", r"\$"), i, leftwards))
             x += width
         y += 0.52
     canvas = _canvas(_WIDTH + 0.2, y + 0.1)
     axes = canvas.add_subplot()
-    for x, y, name, i in boxes:
+    for x, y, name, i, leftwards in boxes:
         share = 0.0 if i is None else ex.scores[i] / largest
         back = {"facecolor": (FOR if share > 0 else AGAINST, 0.55 * abs(share)), "edgecolor": "none", "pad": 2.0}
         colour = SOFT if i is None or i in summary.unread(ex) else INK
         weight = "bold" if i in ex.swing else "normal"
-        axes.text(x, y, name, fontsize=9, color=colour, weight=weight, va="center", bbox=back if share else None)
+        place = {"va": "center", "ha": "right" if leftwards else "left"}
+        axes.text(x, y, name, fontsize=_TEXT, color=colour, weight=weight, bbox=back if share else None, **place)
         if abs(share) >= _STRONG:
-            axes.text(x, y + 0.17, summary.signed(ex.scores[i or 0], digits), fontsize=5.5, color=SOFT, va="center")
+            axes.text(x, y + 0.17, summary.signed(ex.scores[i or 0], digits), fontsize=_TINY, color=SOFT, **place)
     return _bare(canvas, axes, (-0.05, _WIDTH + 0.1), (canvas.get_figheight() - 0.2, -0.15))
 
 
@@ -135,6 +146,11 @@ def _matrix(ex: Explanation) -> Any:
     if 0 < first < len(shown):
         axes.axhline(first - 0.5, color=INK, linewidth=0.8)
         axes.axvline(first - 0.5, color=INK, linewidth=0.8)
+    for side, end, at in (("premise", -0.5, "left"), ("hypothesis", len(shown) - 0.5, "right")):
+        if side in {ex.sides[i] for i in shown}:
+            look = {"fontsize": _SMALL, "color": SOFT, "rotation_mode": "anchor"}
+            axes.text(end, 1.01, side, transform=axes.get_xaxis_transform(), ha=at, va="bottom", **look)
+            axes.text(1.01, end, side, transform=axes.get_yaxis_transform(), ha=at, va="bottom", rotation=-90, **look)
     axes.spines[:].set_color("0.8")
     bar = canvas.colorbar(image, ax=axes, shrink=0.7, label="interaction $J_{ij}$")
     bar.ax.tick_params(labelsize=_SMALL)
@@ -175,6 +191,9 @@ def _network(ex: Explanation) -> Any:
             color=INK,
         )
     room = 1.15 + 0.085 * max(len(cut(ex.words[i], 14)) for i in shown)
+    for side, y in (("premise", -room), ("hypothesis", room)):
+        if side in {ex.sides[i] for i in shown}:
+            axes.text(0, y, side, ha="center", va="center", fontsize=_SMALL, color=SOFT)
     return _bare(canvas, axes, (-room, room), (room, -room))
 
 
@@ -201,7 +220,14 @@ def _trajectory(ex: Explanation) -> Any:
             va="center",
             color=INK,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": "0.75", "linewidth": 0.6, "shrinkB": 0},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": "0.75",
+                "linewidth": 0.6,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
         )
     axes.set(xlim=(0, max(updates, 1)), ylim=(low, high))
     axes.set_xlabel("update (solid: premise, dashed: hypothesis)", fontsize=_SMALL)

@@ -28,7 +28,7 @@ def matrix(ex: Explanation) -> str:
     parts = [_cells(ex, shown, gutter, largest, digits), _names(names, gutter), _blocks(ex, shown, gutter)]
     left_out = len(summary.ranked(ex)) - len(shown)
     caption = "Deepest colour: " + summary.signed(largest, digits).replace("+", "±") + "."
-    caption += f" {left_out} weaker words are left out." if left_out else ""
+    caption += f" Left out: {summary.counted(left_out, 'weaker word')}." if left_out else ""
     return (
         f'<figure style="flex-basis:{size}px"><div class="scroll"><svg role="img" '
         f'aria-label="{escape(_spoken(ex, digits))}" width="{size}" height="{size}" viewBox="0 0 {size} {size}" '

@@ -60,8 +60,9 @@ def network(ex: Explanation) -> str:
     return (
         f'<figure style="flex-basis:22rem"><svg class="network" role="img" '
         f'aria-label="{escape(f"Strongest interactions: {said}.")}" viewBox="{-half} {-half} {_SIZE} {_SIZE}" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
-        f"<figcaption>The {len(lines)} strongest pairs; premise above, hypothesis below. Solid and blue: need each "
-        "other; dashed and orange: replace each other. Dots grow with a word's own score.</figcaption></figure>"
+        f"<figcaption>The {summary.counted(len(lines), 'strongest pair')}; premise above, hypothesis below. "
+        "Solid and blue: need each other; dashed and orange: replace each other. "
+        "Dots grow with a word's own score.</figcaption></figure>"
     )
 
 

@@ -168,7 +168,12 @@ def _reading(ex: Explanation) -> str:
     total, outside = ex.diagnostics.get("total"), ex.diagnostics.get("outside")
     if total is None or outside is None:
         return f"{escape(summary.question(ex))}, as the method “{escape(ex.method)}” has it."
-    words = summary.signed(sum(ex.scores))
+    words, faded = summary.signed(sum(ex.scores)), ex.diagnostics.get("faded")
+    if faded is not None:
+        return (
+            f"Fair shares: the words together hold {words}, what the logit gains from {summary.percent(faded)} of each "
+            f"word to all of it{_up_to(ex)}."
+        )
     whole = "the norm of all words together" if ex.target is None else "the logit, counted from an empty input"
     return (
         f"Fair shares: the words together hold {words} and the special tokens {summary.signed(outside)}; that is "
@@ -178,7 +183,7 @@ def _reading(ex: Explanation) -> str:
 
 def _up_to(ex: Explanation) -> str:
     gap = ex.diagnostics.get("efficiency_gap") or 0.0
-    return f", up to a sampling error of {gap:.2g}" if gap >= 0.005 else ""
+    return f", up to an error of {gap:.2g}" if gap >= 0.005 else ""
 
 
 def _interactions(ex: Explanation) -> str:
@@ -231,6 +236,11 @@ def _value(value: Any) -> str:
 def _foot(ex: Explanation) -> str:
     if ex.shapley is None:
         return ""
+    if ex.diagnostics.get("faded") is not None:
+        return (
+            "<footer><p>Shapley φ adds up what a little more of a word is worth while all words come in together; "
+            "Banzhaf β is what it is worth halfway.</p></footer>"
+        )
     return (
         "<footer><p>Shapley φ averages what a word adds over all orders in which words can arrive; Banzhaf β over all "
         "groups it can join.</p></footer>"

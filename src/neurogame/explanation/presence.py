@@ -25,6 +25,7 @@ from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 
 STEPS = 5
+_BATCH = 16  # points per forward and backward pass
 FADED = 0.05  # where the integral starts, and what the words are counted from
 
 
@@ -42,10 +43,8 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     steps = STEPS if question.samples is None else question.samples
     points, weights = (torch.from_numpy(x) for x in np.polynomial.legendre.leggauss(steps))
     t = torch.cat([FADED + (1.0 - FADED) * (points + 1.0) / 2.0, torch.tensor([0.5, FADED, 1.0]).double()])
-    with differentiable():
-        m = t.unsqueeze(-1).repeat(1, len(reading.units.read)).requires_grad_()
-        v = value(reading, question, m)
-        (slope,) = torch.autograd.grad(v.sum(), m)
+    parts = [_slopes(reading, question, some) for some in t.split(_BATCH)]
+    v, slope = (torch.cat(found) for found in zip(*parts, strict=True))
     phi, beta = (1.0 - FADED) / 2.0 * weights @ slope[:steps], slope[steps]
     faded, everyone = v[-2:].tolist()
     said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
@@ -61,6 +60,15 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         "logit_error": abs(everyone - float(said @ question.direction(reading.nli.labels))),
     }
     return Attribution(phi, phi, beta, diagnostics=diagnostics)
+
+
+def _slopes(reading: Reading, question: Question, t: Float[Tensor, "points"]) -> tuple[Tensor, Tensor]:
+    """v and ∂v/∂m_w where all words are present to the degree t."""
+    with differentiable():
+        m = t.unsqueeze(-1).repeat(1, len(reading.units.read)).requires_grad_()
+        v = value(reading, question, m)
+        (slope,) = torch.autograd.grad(v.sum(), m)
+    return v.detach(), slope
 
 
 def value(reading: Reading, question: Question, m: Float[Tensor, "points read"]) -> Float[Tensor, "points"]:

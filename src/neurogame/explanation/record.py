@@ -125,7 +125,7 @@ class Explanation:
         from neurogame.explanation.page import page
 
         goal = Path(path).expanduser()
-        _check_place(goal)
+        check_place(goal)
         text = page(self)
         try:
             if goal.exists() and not goal.is_file():  # a pipe or a device cannot be replaced
@@ -150,7 +150,7 @@ class Explanation:
         return fragment(self)
 
 
-def _check_place(goal: Path) -> None:
+def check_place(goal: Path) -> None:
     """Where a page can go: a file in a folder that is there."""
     if goal.is_dir():
         raise IsADirectoryError(f"{goal} is a folder; the page is a file, as in {goal / 'report.html'}")

@@ -126,10 +126,14 @@ def _warnings(ex: Explanation) -> Iterator[str]:
     found = ex.diagnostics
     if found.get("truncated"):
         cut = found["truncated"]
-        yield f"{_counted(len(cut), 'word')} of the pair not read: it is longer than {found.get('max_length')} tokens"
+        yield f"{counted(len(cut), 'word')} of the pair not read: it is longer than {found.get('max_length')} tokens"
     if found.get("silent"):
         silent = found["silent"]
-        yield f"{_counted(len(silent), 'word')} without a token: the model does not see {_them(silent)}"
+        yield f"{counted(len(silent), 'word')} without a token: the model does not see {_them(silent)}"
+    if found.get("unknown"):
+        unknown = found["unknown"]
+        same = ", all the same to the model" if len(unknown) > 1 else ""
+        yield f"{counted(len(unknown), 'word')} unknown to the tokenizer{same}: {_them(unknown)}"
     if found.get("converged") is False:
         yield (
             f"the mean field did not converge in {found['unconverged_heads']} of {found['heads']} heads "
@@ -151,23 +155,33 @@ def _warnings(ex: Explanation) -> Iterator[str]:
 def footing(ex: Explanation) -> list[str]:
     """How the numbers came about: a few short phrases."""
     found = ex.diagnostics
-    said = [f"{found['players']} {'words' if ex.level == 'word' else 'pieces'}"] if "players" in found else []
+    noun = "word" if ex.level == "word" else "piece"
+    said = [counted(found["players"], noun)] if "players" in found else []
     if found.get("exact"):
         said.append(f"all {found['samples']} coalitions")
     elif "samples" in found:
         said.append(f"{found['samples']} coalitions per law")
+    if "steps" in found:
+        start = "" if found.get("faded") is None else f" from {percent(found['faded'])} of each {noun} to all of it"
+        said.append(f"{counted(found['steps'], 'step')}{start}")
     if found.get("efficiency_gap") is not None:
         said.append(f"efficiency gap {found['efficiency_gap']:.1g}")
-    if found.get("outside") is not None:
+    if found.get("outside"):
         said.append(f"special tokens {signed(found['outside'])}")
     if found.get("converged"):
-        said.append(f"mean field in {found['iterations']} steps, ρ(J)/γ {found['spectral_radius']:.2f}")
+        said.append(f"mean field in {counted(found['iterations'], 'step')}, ρ(J)/γ {found['spectral_radius']:.2f}")
     if found.get("seconds") is not None:
         said.append(f"{1000 * found['seconds']:.0f} ms")
     return said
 
 
-def _counted(count: int, noun: str) -> str:
+def percent(share: float) -> str:
+    """5 %, 0.5 %."""
+    return f"{100 * share:.3g} %"
+
+
+def counted(count: int, noun: str) -> str:
+    """1 word, 2 words."""
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 

@@ -7,8 +7,9 @@ markup, and its control characters are shown, not obeyed.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +21,7 @@ from neurogame.printing import cut
 
 FOR, AGAINST = (43, 108, 176), (192, 86, 33)  # blue and orange: told apart by everyone
 _MARKED = 0.15  # of the largest score: weaker words stay plain
+_DEEP = 0.9  # of the largest score
 _NARROW, _WIDE = 64, 96  # columns: below, no columns of the layer; from there on, sides in full
 
 
@@ -30,11 +32,20 @@ class View:
     explanation: Explanation
     count: int = 8  # words in the table
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The parts, without spaces at the ends of lines and without two empty lines in a row."""
+        parts = Group(*self._parts(console, options))
+        empty = True
+        for line in console.render_lines(parts, options.reset_height(), pad=False):
+            found = _stripped(line)
+            if found or not empty:
+                yield from (*found, Segment.line())
+            empty = not found
+
+    def _parts(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         ex, narrow = self.explanation, options.max_width < _NARROW
         colour = console.color_system is not None and not console.no_color
         bar = "#" if options.ascii_only else "█"
-        yield Text()
         yield _probabilities(ex, options.max_width, bar)
         yield Text()
         yield from _sentences(ex, colour=colour)
@@ -47,7 +58,16 @@ class View:
         yield Text(" · ".join(summary.footing(ex)), style="dim")
         for warning in summary.warnings(ex):
             yield Text(f"! {warning}", style="yellow")
-        yield Text()
+
+
+def _stripped(line: list[Segment]) -> list[Segment]:
+    """A line up to its last character that is seen: a space is, on a ground of its own."""
+    found = list(line)
+    while found and not (found[-1].style and found[-1].style.bgcolor):
+        said, style, _ = found.pop()
+        if said.rstrip():
+            return [*found, Segment(said.rstrip(), style)]
+    return found
 
 
 def _probabilities(ex: Explanation, width: int, bar: str) -> Table:
@@ -99,16 +119,17 @@ def _style(share: float, *, swings: bool, silent: bool) -> Style:
     if abs(share) < _MARKED:
         return Style(underline=swings)
     red, green, blue = (round(255 + (c - 255) * (0.25 + 0.75 * abs(share))) for c in (FOR if share > 0 else AGAINST))
-    text = "white" if abs(share) > 0.55 else "black"
+    text = "#ffffff" if share > _DEEP else "#000000"  # white can be read on the deepest blue only
     return Style(color=text, bgcolor=f"rgb({red},{green},{blue})", underline=swings, bold=swings)
 
 
 def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool) -> Table:
-    """The strongest words: score ± standard error, a bar, and what the layer says of them."""
+    """The strongest words: score, with its standard error if it has one, a bar, and what the layer says of them."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("word", overflow="ellipsis", no_wrap=True, max_width=max(8, width // (4 if narrow else 5)))
     table.add_column("in", no_wrap=True)
-    table.add_column("score ± error", justify="right", no_wrap=True)
+    errors = any(_error(ex, i, 2) for i in range(len(ex.words)))
+    table.add_column("score ± error" if errors else "score", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     layer = {} if narrow else {"Banzhaf": ex.banzhaf, "α": ex.alpha, "field": ex.field}
     extras = {name: column for name, column in layer.items() if column is not None}
@@ -126,7 +147,9 @@ def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool) -
             Text(f"{summary.signed(ex.scores[i], digits)}{_error(ex, i, digits)}"),
             Text(bar * max(1, round(abs(share) * room)), colour),
             *(
-                Text(summary.signed(column[i]) if name != "α" else f"{column[i]:.2f}")
+                Text(
+                    f"{column[i]:.2f}" if name == "α" else summary.signed(column[i], digits if name == "Banzhaf" else 2)
+                )
                 for name, column in extras.items()
             ),
         )

@@ -78,6 +78,6 @@ def trajectory(ex: Explanation) -> str:
     return (
         f'<figure><div class="scroll"><svg class="paths" role="img" '
         f'aria-label="{escape(f"Paths of α. Where they end: {said}.")}" viewBox="0 0 {_WIDTH} {_HEIGHT}" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg></div>'
-        f"<figcaption>α after each update, mean over heads, of the {len(paths)} words with the largest scores. "
-        "Solid: premise; dashed: hypothesis.</figcaption></figure>"
+        f"<figcaption>α after each update, mean over heads, of {summary.counted(len(paths), 'word')} with "
+        "the largest scores. Solid: premise; dashed: hypothesis.</figcaption></figure>"
     )

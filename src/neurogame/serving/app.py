@@ -3,11 +3,13 @@
     create_app(nli)   a FastAPI application around one loaded model
 
 An error is `{"error": "one line"}`: 400 for what the model or a method refuses, 413 and 422 for what the request has
-wrong, 503 with Retry-After where too many wait. No page of documentation is served: FastAPI's own loads scripts from
-elsewhere.
+wrong, 503 with Retry-After where too many wait. Whoever hangs up is not computed for, unless it has begun. No page of
+documentation is served: FastAPI's own loads scripts from elsewhere.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import reprlib
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib import resources
@@ -21,15 +23,19 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from neurogame import __version__
-from neurogame.explanation import METHODS, Explanation, methods_for, summary, what_if
+from neurogame.explanation import METHODS, Explanation, methods_for, named, summary, what_if
 from neurogame.explanation.page import page
 from neurogame.nli import NLI, ModelError
+from neurogame.printing import cut
 from neurogame.serving import schema
-from neurogame.serving.engine import BusyError, Engine
+from neurogame.serving.engine import Answer, BusyError, Engine
 from neurogame.serving.guard import Guard
 
 STATIC = Path(str(resources.files("neurogame.serving"))) / "static"
 STYLE = Path(str(resources.files("neurogame.explanation"))) / "page.css"  # the look of the report is that of the page
+POLL = 0.5  # seconds between two looks at whether whoever asked is still there
+GONE = 499  # nobody reads it; nginx's number for a request that was closed
+MANY = ("forward passes", "steps")  # what `samples` of a slow method counts
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schema.Problem, "description": text}
     for status, text in {
@@ -76,30 +82,42 @@ def _answers(app: FastAPI, engine: Engine) -> None:
         return _health(engine.nli)
 
     @app.post("/predict", responses=_PROBLEMS)
-    async def predict(pair: schema.Pair) -> schema.Said:
+    async def predict(pair: schema.Pair, request: Request) -> schema.Said:
         """What the model says of a pair."""
-        said = await engine.predict(pair.premise, pair.hypothesis)
+        said = await _awaited(request, engine.predict(pair.premise, pair.hypothesis))
         return schema.Said(**said.to_dict())
 
     @app.post("/explain", responses=_PROBLEMS, response_model=schema.Explained)
-    async def explain(question: schema.Question) -> Response:
+    async def explain(question: schema.Question, request: Request) -> Response:
         """Why: what each word adds, with words struck out or at another temperature if asked."""
-        return await engine.run(partial(_explained, question))
+        return await _awaited(request, engine.run(partial(_explained, question)))
 
     @app.post("/explain.html", responses=_PROBLEMS | _HTML, response_class=Response)
-    async def report(question: schema.Question) -> Response:
+    async def report(question: schema.Question, request: Request) -> Response:
         """The same as one HTML file that needs nothing else."""
-        return await engine.run(partial(_report, question))
+        return await _awaited(request, engine.run(partial(_report, question)))
+
+
+async def _awaited(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """What the engine answers; the job is given up when whoever asked has gone."""
+    job = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait([job], timeout=POLL))[0]:
+            if await request.is_disconnected():
+                raise HTTPException(GONE, "whoever asked has gone")
+        return job.result()
+    finally:
+        job.cancel()
 
 
 def _files(app: FastAPI) -> None:
     """The page and what it is made of."""
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index() -> FileResponse:
         return FileResponse(STATIC / "index.html")
 
-    @app.get("/report.css", include_in_schema=False)
+    @app.api_route("/report.css", methods=["GET", "HEAD"], include_in_schema=False)
     async def style() -> FileResponse:
         return FileResponse(STYLE)
 
@@ -118,6 +136,7 @@ def _health(nli: NLI) -> schema.Health:
                 name=name,
                 has_target=METHODS[name].has_target,
                 samples=METHODS[name].samples is not None,
+                slow=METHODS[name].samples in MANY,
                 follows_temperature=hot and name in what_if.FOLLOWING,
             )
             for name in methods_for(nli.model)
@@ -130,7 +149,18 @@ def _explanation(question: schema.Question, nli: NLI) -> Explanation:
     words = len(question.premise.split()) + len(question.hypothesis.split())
     if words > schema.WORDS:
         raise HTTPException(413, f"the pair has {words} words; at most {schema.WORDS} are explained")
-    return what_if.explain(nli, **question.model_dump())
+    asked = question.model_dump(exclude={"samples", "seed"})
+    if question.samples is None and question.seed == 0:
+        return what_if.explain(nli, **asked)
+    if question.removed or question.temperature_factor != 1:
+        raise ValueError("samples and seed are taken for the pair as it is: without removed and temperature_factor")
+    method = METHODS.get(named(question.method))
+    if method is not None and method.samples == "steps" and (question.samples or 0) > schema.STEPS:
+        raise ValueError(
+            f"samples = {question.samples}: method = {question.method!r} takes at most {schema.STEPS} steps here"
+        )
+    del asked["removed"], asked["temperature_factor"]
+    return nli.explain(**asked, samples=question.samples, seed=question.seed)
 
 
 def _explained(question: schema.Question, nli: NLI) -> Response:
@@ -153,8 +183,8 @@ def _errors(app: FastAPI) -> None:
         return _problem(error.status_code, error.detail, error.headers)
 
     @app.exception_handler(RequestValidationError)
-    async def not_as_it_should_be(_: Request, error: RequestValidationError) -> Response:
-        return _problem(422, _wrong(error))
+    async def not_as_it_should_be(request: Request, error: RequestValidationError) -> Response:
+        return _problem(422, _wrong(error, request.headers.get("content-type")))
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, error: BusyError) -> Response:
@@ -174,10 +204,19 @@ def _problem(status: int, error: object, headers: Mapping[str, str] | None = Non
     return JSONResponse({"error": text}, status, headers)
 
 
-def _wrong(error: RequestValidationError) -> str:
-    """The first thing that is wrong with a request: where, what is expected, what is there."""
+def _wrong(error: RequestValidationError, kind: str | None) -> str:
+    """The first thing that is wrong with a request of this content type: where, what is expected, what is there."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body")
-    found = first.get("input")
-    size = f", got {len(found)}" if first["type"] in ("string_too_long", "too_long") and found is not None else ""
-    return f"{place or 'the request'}: {first['msg']}{size}"
+    place, found = first["loc"][1:], first.get("input")  # without "body"
+    if first["type"] == "json_invalid":
+        return f"the body is not JSON: {first['ctx']['error']} at character {place[0]}"
+    if not place and found is None:
+        return "the body holds nothing; a JSON object is expected, with content-type: application/json"
+    if not place and isinstance(found, bytes):
+        sent = "no content-type" if kind is None else f"content-type: {cut(kind)}"
+        return f"the request has {sent}; only content-type: application/json is taken"
+    where = ".".join(cut(str(part)) for part in place) or "the body"
+    if first["type"] in ("missing", "too_long"):  # nothing is there; the message has the number
+        return f"{where}: {first['msg']}"
+    got = len(found) if first["type"] == "string_too_long" else cut(reprlib.repr(found))
+    return f"{where}: {first['msg']}, got {got}"

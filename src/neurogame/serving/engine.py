@@ -1,9 +1,10 @@
 """The one owner of the loaded model: a bounded queue of jobs, and one thread that works it off.
 
-    request ──▶ queue ──▶ the thread: one explanation, or all predictions that wait side by side in one forward pass
+    request ──▶ queue ──▶ the thread: all predictions that wait in one forward pass, or else the first explanation
 
 torch uses the cores by itself, so a second thread would only make both slower. Requests wait for a future and never
-block the event loop; one that is given up before its turn is not computed.
+block the event loop; one that is given up before its turn leaves the queue and is not computed. Predictions are fast
+and pass explanations that wait.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -83,19 +85,24 @@ class Engine:
                 raise BusyError(f"{self.waiting} requests are waiting already; try again in a moment")
             self._jobs.append(job)
             self._changed.notify()
-        return await asyncio.wrap_future(job.future)
+        try:
+            return await asyncio.wrap_future(job.future)
+        except asyncio.CancelledError:
+            with self._changed, suppress(ValueError):  # it may have begun
+                self._jobs.remove(job)
+            raise
 
     def _work(self) -> None:
         while jobs := self._next():
             self._answer([job for job in jobs if job.future.set_running_or_notify_cancel()])
 
     def _next(self) -> list[_Job]:
-        """The first job, and with a prediction those right behind it; none once the engine is closed and done."""
+        """The first predictions, without any the first job; none once the engine is closed and done."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or not self._open)
-            found = [self._jobs.popleft()] if self._jobs else []
-            while found and found[-1].pair and self._jobs and self._jobs[0].pair and len(found) < self.batch:
-                found.append(self._jobs.popleft())
+            found = [job for job in self._jobs if job.pair][: self.batch] or list(self._jobs)[:1]
+            for job in found:
+                self._jobs.remove(job)
             return found
 
     def _answer(self, jobs: Sequence[_Job]) -> None:

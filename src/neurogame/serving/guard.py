@@ -55,7 +55,7 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 # files may be kept but are asked for again, so that an upgraded server has an upgraded page
-                headers.setdefault("Cache-Control", "no-cache" if scope["method"] == "GET" else "no-store")
+                headers.setdefault("Cache-Control", "no-cache" if scope["method"] in ("GET", "HEAD") else "no-store")
             await send(message)
 
         try:

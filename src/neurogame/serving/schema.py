@@ -7,6 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 CHARACTERS = 20_000  # per side
 WORDS = 600  # of a pair that is explained: the interactions are words × words, and no model here reads more
 COLDEST, HOTTEST = 0.001, 1000.0
+SAMPLES, STEPS = (
+    2000,
+    64,
+)  # at most; a step is a forward and a backward pass, and all it computes is kept for the latter
 
 Text = Annotated[str, Field(max_length=CHARACTERS)]
 Numbers = list[float]
@@ -44,6 +48,10 @@ class Question(Pair):
         allow_inf_nan=False,
         description="γ of every head times this, for this request: small, and every α is 0 or 1; large, and it is ½.",
     )
+    samples: Annotated[int, Field(strict=True, ge=2, le=SAMPLES)] | None = Field(
+        None, description=f"How much work the method may do, by default its own choice; of steps at most {STEPS}."
+    )
+    seed: int = Field(0, strict=True, ge=0, le=2**32 - 1, description="Of what is drawn.")
 
 
 class Said(BaseModel):
@@ -94,7 +102,8 @@ class MethodInfo(BaseModel):
 
     name: str
     has_target: bool = Field(description="Whether it speaks of a label.")
-    samples: bool = Field(description="Whether it draws samples, and so takes longer.")
+    samples: bool = Field(description="Whether it takes `samples`.")
+    slow: bool = Field(description="Whether it needs many forward passes.")
     follows_temperature: bool = Field(description="Whether it can be asked with another temperature_factor.")
 
 

@@ -1,7 +1,8 @@
 // Questions to the server. What was asked lately is not asked again: a word put back is there at once.
 
 const KEPT = 60;
-const answers = new Map();
+const GRACE = 300; // ms that a question has left when a newer one comes: what is fast is shown while a slider moves
+const asked = new Map(); // by path and body: { answer, controller, end }
 
 export class Refused extends Error {
   constructor(status, text) {
@@ -10,13 +11,21 @@ export class Refused extends Error {
   }
 }
 
-async function send(path, body) {
+// There is a newer question.
+export class Abandoned extends Refused {
+  constructor() {
+    super(0, "");
+  }
+}
+
+async function send(path, body, signal) {
   let response;
   try {
     response = await fetch(path, body && {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
+      signal,
     });
   } catch {
     throw new Refused(0, "The server does not answer; is it still running?");
@@ -30,12 +39,28 @@ export const health = async () => (await send("health")).json();
 
 export function ask(path, body) {
   const key = path + JSON.stringify(body);
-  const found = answers.get(key) ?? send(path, body).then((response) => response.json());
-  answers.delete(key); // and to the end, so that the first is always the one not asked for longest
-  answers.set(key, found);
-  found.catch(() => answers.delete(key));
-  if (answers.size > KEPT) answers.delete(answers.keys().next().value);
+  const found = asked.get(key) ?? begun(path, body, key);
+  clearTimeout(found.end); // it is wanted again
+  found.end = 0;
+  asked.delete(key); // and to the end, so that the first is always the one not asked for longest
+  asked.set(key, found);
+  if (asked.size > KEPT) asked.delete(asked.keys().next().value);
+  return found.answer;
+}
+
+function begun(path, body, key) {
+  const controller = new AbortController(), { signal } = controller, found = { controller, end: 0 };
+  found.answer = send(path, body, signal).then((response) => response.json()).catch((error) => {
+    if (asked.get(key) === found) asked.delete(key);
+    throw signal.aborted ? new Abandoned() : error;
+  });
   return found;
+}
+
+// A newer question comes: those under way are aborted, so that the server need not answer them first.
+export function giveUp() {
+  for (const found of asked.values())
+    found.end ||= setTimeout(() => found.controller.abort(), GRACE); // one that is answered takes no notice
 }
 
 export const file = async (path, body) => (await send(path, body)).blob();

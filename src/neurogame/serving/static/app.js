@@ -1,6 +1,6 @@
 // The page: what is asked, what comes back, and who draws it. One question is under way at a time, always the latest.
 
-import { Refused, ask, file, health } from "./api.js";
+import { Refused, ask, file, giveUp, health } from "./api.js";
 import { Comparison } from "./compare.js";
 import { couplingsOf, showStrongest } from "./couplings.js";
 import { $, el, listed, options } from "./dom.js";
@@ -53,6 +53,7 @@ async function update() {
   wanted = true;
   clearTimeout(linking);
   linking = setTimeout(link, LINKING);
+  giveUp();
   if (working) return;
   working = true;
   $("main").dataset.busy = "true";
@@ -198,8 +199,8 @@ function showPairs() {
   showStrongest($("strongest"), found);
 }
 
-// The methods beside the first, those that sample last: they are slow.
-const others = () => [...server.methods].sort((a, b) => a.samples - b.samples).map(({ name }) => name)
+// The methods beside the first, the slow ones last.
+const others = () => [...server.methods].sort((a, b) => a.slow - b.slow).map(({ name }) => name)
   .filter((name) => name !== state.method && [name, ALL].includes(state.compare));
 
 function compare() {

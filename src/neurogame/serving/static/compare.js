@@ -1,6 +1,6 @@
 // Other methods beside the first, asked one after the other: some are slow, and the reader may have moved on.
 
-import { Refused, ask } from "./api.js";
+import { Abandoned, Refused, ask } from "./api.js";
 import { el } from "./dom.js";
 import { Sentences } from "./sentences.js";
 import { agreement, signed, spaced } from "./text.js";
@@ -30,7 +30,7 @@ export class Comparison {
         text = compared(now, found);
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
-        if (turn !== this.turn) return;
+        if (turn !== this.turn || error instanceof Abandoned) return; // the newer question shows them anew
         sentences.clear(name);
         text = error.message;
       }
