@@ -359,6 +359,9 @@ def drawn(parts: dict[str, Record], default: Report | None, folder: Path) -> Non
 def page(parts: dict[str, Record], default: Report | None) -> str:
     """The text."""
     sections = [INTRO]
+    missing = [NEEDED[name] for name in NEEDED if name not in parts]
+    if missing:
+        sections.append(f"**Not measured yet:** what {listed([f'`{command}`' for command in missing])} would find.\n")
     if "table" in parts:
         sections.append(section_table(parts["table"], default))
     if "ablations" in parts:
