@@ -225,6 +225,14 @@ def test_unknown_words_are_named(ex):
     assert summary.warnings(replace(ex, diagnostics={"unknown": []})) == []
 
 
+def test_an_integral_that_is_far_off_is_a_warning(ex):
+    largest = max(map(abs, ex.scores))
+    far, near = ({"faded": 0.05, "efficiency_gap": share * largest} for share in (0.3, 0.2))
+    (said,) = summary.warnings(replace(ex, diagnostics=far))
+    assert "the integral is off by" in said
+    assert summary.warnings(replace(ex, diagnostics=near)) == []
+
+
 def test_warnings(ex):
     assert summary.warnings(replace(ex, diagnostics={})) == []
     wrong = {"converged": False, "unconverged_heads": 2, "heads": 4, "residual": 0.1, "spectral_radius": 1.3}

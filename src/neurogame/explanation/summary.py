@@ -147,6 +147,9 @@ def _warnings(ex: Explanation) -> Iterator[str]:
     noise = max((e for e in found.get("shapley_se") or () if e is not None), default=0.0)
     if noise > _NOISY * largest > 0:
         yield f"sampling errors reach {noise:.2g}, the largest score is {largest:.2g}"
+    if "faded" in found and found["efficiency_gap"] > _NOISY * largest > 0:
+        gap = f"{found['efficiency_gap']:.2g}"
+        yield f"the integral is off by {gap}, the largest score is {largest:.2g}: more steps (samples) make it better"
     if abs(found.get("outside") or 0.0) > sum(map(abs, ex.scores)):
         of = "" if found.get("total") is None else f" of {signed(found['total'])}"
         yield f"special tokens hold {signed(found['outside'])}{of}: by itself no word of this pair decides much"
