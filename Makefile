@@ -5,7 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TESTS ?= tests
 
-.PHONY: explain test test-slow lint bench clean
+# Of `make compat`: which torch, and the tests that cover what we ask of torch and transformers.
+TORCH ?= 2.13.0
+COMPAT := $(addprefix tests/test_, attention.py modeling.py dam_esim.py families.py nli.py embedded.py training_run.py packaging.py)
+
+.PHONY: explain test test-slow lint bench docs fuzz load compat clean
 .DELETE_ON_ERROR:
 
 explain: $(VENV)/.installed
@@ -29,6 +33,28 @@ bench: $(VENV)/.benched
 	$(BIN)/python benchmarks/alternatives.py
 	$(BIN)/python benchmarks/record.py couplings values attention throughput
 
+# The site, in site/; a warning is an error.
+docs: $(VENV)/.tested
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# At least 10⁵ inputs: coverage-guided bytes for readers and pages where atheris can be had, hypothesis for the rest.
+fuzz: $(VENV)/.tested
+	$(PIP) -e '.[test,fuzz]' || echo "atheris cannot be installed here: hypothesis makes the bytes" >&2
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --inputs 100000 --output results/fuzz.json
+
+# Throughput, latency, batching and memory of `neurogame serve`, by wrk.
+load: $(VENV)/.benched
+	@command -v wrk >/dev/null || { echo "make load needs wrk (apt install wrk)" >&2; exit 1; }
+	$(BIN)/python benchmarks/load.py
+
+# The oldest and the newest versions that pyproject.toml admits, each in an environment of its own.
+compat: compat-oldest compat-newest
+compat-%:
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) $(if $(filter oldest,$*),-c constraints-oldest.txt) -e '.[train]' beartype build hatchling hypothesis jaxtyping pytest pytest-xdist
+	.venv-$*/bin/python -m pip list --disable-pip-version-check | grep -iE '^(torch|transformers|tokenizers|numpy) '
+	OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest -q -n 2 $(COMPAT)
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "neurogame needs Python 3.11 or newer; set PYTHON=…" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
@@ -46,4 +72,4 @@ $(VENV)/.benched: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-oldest .venv-newest .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

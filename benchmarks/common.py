@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from neurogame.about import machine
+from neurogame.writing import write_text
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -24,7 +25,7 @@ def save(name: str, seconds: float, **content: Any) -> None:
     RESULTS.mkdir(exist_ok=True)
     record = {"machine": machine(), "seconds": round(seconds, 1), **content}
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    write_text(path, json.dumps(record, indent=1) + "\n")
     progress(f"wrote {path.relative_to(RESULTS.parent)}")
 
 

@@ -22,6 +22,7 @@ from common import RESULTS, progress
 from effects import Record
 
 from neurogame.about import machine
+from neurogame.writing import write_text
 
 Task = tuple[str, int]  # row, seed
 
@@ -170,9 +171,7 @@ def read(path: Path) -> Record | None:
 def write(path: Path, content: Mapping[str, Any]) -> None:
     """A JSON file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    fresh.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-    fresh.replace(path)
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def slug(name: str) -> str:

@@ -107,6 +107,14 @@ def test_gzip_is_recognised_by_content(tmp_path):
     assert read(tmp_path / "plain.jsonl.gz").pairs == read(tmp_path / "packed.jsonl").pairs
 
 
+@pytest.mark.parametrize("content", ['""', '"";', '"\n"', ' "" \n""\n', "\t"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_a_file_without_a_header(tmp_path, content, suffix):
+    """Found by the fuzzer: what looks like a line may be no row."""
+    (tmp_path / f"x{suffix}").write_text(content)
+    assert fault(tmp_path / f"x{suffix}").startswith(str(tmp_path / f"x{suffix}"))
+
+
 # --- columns and labels -------------------------------------------------------------------------------------------
 
 

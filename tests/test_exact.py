@@ -253,6 +253,16 @@ def test_twenty_players_are_enough_rope(random):
         (lambda: exact.marginals(torch.zeros(3), torch.zeros(2, 2), 1.0), ValueError, r"\[\.\.\., 3, 3\]"),
         (lambda: exact.marginals(torch.zeros(3), torch.zeros(3, 3), 0.0), ValueError, "gamma must be > 0"),
         (lambda: exact.value_table(torch.full((3, 2), torch.nan)), ValueError, "6 NaN"),
+        # found by the fuzzer
+        (lambda: exact.shapley([0.0, 1.0]), TypeError, "must be a torch.Tensor, got list"),
+        (lambda: exact.value_table(torch.ones(2, 3, 4), anchor=torch.ones(3)), ValueError, r"anchor of shape \[3\]"),
+        (lambda: exact.value_table(torch.ones(3, 4), anchor=1.0), TypeError, "anchor must be a torch.Tensor"),
+        (lambda: exact.banzhaf(torch.ones(2, 8), torch.ones(3)), ValueError, r"tilt of shape \[3\] does not"),
+        (lambda: exact.interactions(torch.ones(2, 8), tilt=torch.ones(3)), ValueError, r"tilt of shape \[3\]"),
+        (lambda: exact.gibbs(torch.ones(2, 8), torch.ones(3)), ValueError, r"gamma of shape \[3\] does not"),
+        (lambda: exact.gibbs([1.0], 1.0), TypeError, "values must be a torch.Tensor"),
+        (lambda: exact.marginals(None, torch.zeros(3, 3), 1.0), TypeError, "field must be"),
+        (lambda: exact.marginals(torch.zeros(3), 0.5, 1.0), TypeError, "coupling must be"),
     ],
 )
 def test_bad_input_is_named(call, error, words, as_user):

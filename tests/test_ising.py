@@ -310,6 +310,9 @@ def test_couplings_broadcast(random):
         ({"coupling": torch.full((3, 3), torch.inf)}, ValueError, "coupling holds NaN or infinite"),
         ({"mask": torch.zeros(3)}, TypeError, "additive mask"),
         ({"mask": torch.zeros(3, dtype=torch.bool)}, ValueError, "at least one real token"),
+        # found by the fuzzer
+        ({"coupling": [0.0]}, TypeError, "coupling must be a tensor, a LinearCoupling or None, got list"),
+        ({"field": torch.ones(2, 3), "gamma": torch.ones(5)}, ValueError, r"field \[2\], coupling \[\], gamma \[5\]"),
     ],
     ids=str,
 )

@@ -1,5 +1,8 @@
 """The compiled loops give the numbers of the plain PyTorch path; without a compiler nothing is lost but time."""
 
+import ctypes
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
@@ -33,6 +36,7 @@ def close(one, two, tolerance=2e-6):
     torch.testing.assert_close(one, two, atol=tolerance * max(float(two.abs().max()), 1.0), rtol=0)
 
 
+look = kernels._found.__wrapped__  # as a process does that has not looked yet
 CASES = [(1, 4), (2, 4), (3, 1), (5, 3), (17, 20), (40, 16), (33, 64)]
 
 
@@ -155,46 +159,83 @@ def test_no_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CC", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kernels.library.__wrapped__() is None
+    assert look() == (None, "no C compiler")
+    assert not list(tmp_path.iterdir())
 
 
 def test_switched_off(monkeypatch):
     monkeypatch.setenv("NEUROGAME_KERNELS", "0")
-    assert kernels.library.__wrapped__() is None
+    assert look() == (None, "NEUROGAME_KERNELS=0")
 
 
-def test_a_build_that_fails_is_no_error(monkeypatch, tmp_path):
+def test_a_build_that_fails_is_no_error_but_is_said(monkeypatch, tmp_path, caplog):
     compiler = tmp_path / "cc"
-    compiler.write_text("#!/bin/sh\nexit 1\n")
+    compiler.write_text("#!/bin/sh\necho 'cc: no room\nno room at all' >&2\nexit 1\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kernels.library.__wrapped__() is None
-    assert not list(tmp_path.glob("neurogame/*.so"))
+    found, reason = look()
+    assert found is None
+    assert reason == f"{compiler} failed: cc: no room"
+    assert [(entry.levelname, "\n" in entry.getMessage()) for entry in caplog.records] == [("WARNING", False)]
+    monkeypatch.setattr(kernels, "_found", lambda: (found, reason))
+    assert kernels.state() == f"plain PyTorch ({reason})"
+    assert not list(tmp_path.glob("neurogame/*"))
 
 
-def test_an_unwritable_cache_falls_back(monkeypatch, tmp_path):
+@pytest.fixture
+def at_once(monkeypatch):
+    """A build takes no time: it is a copy of the one that is there, wherever one may be made."""
+    (whole,) = kernels._cache().glob(f"kernels-{kernels._fingerprint()}-*.so")
+    monkeypatch.setattr(kernels, "_run", lambda command: shutil.copy(whole, command[command.index("-o") + 1]))
+    return whole
+
+
+def test_an_unwritable_cache_falls_back(monkeypatch, tmp_path, at_once):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-    assert kernels.library.__wrapped__() is not None
+    assert look()[0] is not None
 
 
-def test_one_sentence_is_not_made_to_wait(monkeypatch, tmp_path):
-    """With nothing built, a small call takes the plain path; a large one builds, and from then on all use it."""
+def test_the_path_is_no_matter_of_history_or_size(monkeypatch, tmp_path):
+    """The first call, however small, is computed as all that follow are: a build is made for it, or found."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(kernels, "library", cache(kernels.library.__wrapped__))
-    monkeypatch.setattr(kernels, "_built", kernels._built.__wrapped__)
-    small, large = torch.zeros(10), torch.zeros(1 << 18)
-    assert not kernels.available(small)
-    assert not list(tmp_path.iterdir())
-    assert kernels.available(large)
-    assert kernels.available(small)
-    monkeypatch.setattr(kernels, "library", cache(kernels.library.__wrapped__))
-    assert kernels.available(small)  # a later process finds the build
+    monkeypatch.setattr(kernels, "_found", cache(look))
+    assert kernels.available(torch.zeros(1))
+    (build,) = tmp_path.glob("neurogame/*")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CC", "")
+    assert kernels._built(tmp_path / "neurogame") == build
+    assert look()[0] is not None  # a later process finds it, and needs no compiler
 
 
-def test_no_home(monkeypatch):
+def test_a_torn_build_is_made_again(monkeypatch, tmp_path, at_once):
+    """A file cut short by a loss of power may load and crash when it is called: its name tells what it must hold."""
+    folder = tmp_path / "neurogame"
+    folder.mkdir()
+    content = at_once.read_bytes()
+    torn = folder / at_once.name
+    for damaged in (b"", content[:-4096], content[:5000] + b"\0" * 100 + content[5100:]):
+        torn.write_bytes(damaged)
+        assert kernels._built(folder) is None
+        assert not torn.exists()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    torn.write_bytes(content[:-4096])
+    assert look()[0] is not None
+    assert torn.read_bytes() == content
+
+
+def test_two_processes_build_at_once(monkeypatch, tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    with ThreadPoolExecutor(2) as pool:
+        one, two = pool.map(lambda _: kernels._build(compiler, tmp_path), range(2))
+    for path in (one, two):
+        assert ctypes.CDLL(str(path)).neurogame_toggle
+    assert {path.suffix for path in tmp_path.iterdir()} == {".so"}
+
+
+def test_no_home(monkeypatch, at_once):
     """A user without a home directory still gets a build, or the plain path."""
 
     def home():
@@ -202,8 +243,7 @@ def test_no_home(monkeypatch):
 
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(kernels.Path, "home", home)
-    assert not kernels._built.__wrapped__()
-    assert kernels.library.__wrapped__() is not None
+    assert look()[0] is not None
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.func itself uses torch.jit

@@ -41,6 +41,8 @@ def expected(model):
 class Stub:
     """A model that is only asked to predict; `on_call` sees how many calls there were before."""
 
+    fingerprint = "stub"
+
     def __init__(self, on_call=lambda calls: None):
         self.calls, self.on_call = 0, on_call
 
@@ -355,25 +357,33 @@ def test_what_can_be_refused_is_refused_before_a_model_is_asked(tmp_path):
 
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), KeyboardInterrupt()])
 @pytest.mark.parametrize("name", ["out.jsonl", "out.csv"])
-def test_a_crash_midway_leaves_nothing(tmp_path, name, error):
+def test_a_crash_leaves_nothing_under_the_name(tmp_path, name, error):
+    """What is complete stays to be gone on with; before the first chunk there is nothing to keep."""
     source = write_csv(tmp_path / "a.csv", PAIRS)
+    for fatal, left in ((0, []), (2, [f"{name}.part", f"{name}.part.journal"])):
 
-    def crash(calls):
-        if calls == 2:
-            assert [path.name for path in tmp_path.iterdir() if path.name == name] == []  # not there in part either
-            raise error
+        def crash(calls, fatal=fatal):
+            if calls == fatal:
+                assert not (tmp_path / name).exists()  # not there in part either
+                raise error
 
-    with pytest.raises(type(error)):
-        predict_file(Stub(crash), source, tmp_path / name, chunk=2)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+        with pytest.raises(type(error)):
+            predict_file(Stub(crash), source, tmp_path / name, chunk=2)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", *left]
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
-    source = write_csv(tmp_path / "a.csv", PAIRS)
+    """Nor is the work lost."""
+    source, out = write_csv(tmp_path / "a.csv", PAIRS), tmp_path / "out.csv"
     with pytest.raises(DataError, match="exists already"):
-        predict_file(Stub(lambda calls: (tmp_path / "out.csv").write_text("mine")), source, tmp_path / "out.csv")
-    assert (tmp_path / "out.csv").read_text() == "mine"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "out.csv"]
+        predict_file(Stub(lambda calls: out.write_text("mine")), source, out)
+    assert out.read_text() == "mine"
+    with pytest.raises(DataError, match=r"exists already.*move it away"):
+        predict_file(Stub(), source, out, resume=True)
+    out.rename(tmp_path / "mine.csv")
+    done = predict_file(Stub(), source, out, resume=True)
+    assert (done.pairs, done.resumed) == (6, 6)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "mine.csv", "out.csv"]
 
 
 def test_a_wrong_chunk(tmp_path):

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import http.client
 import json
 import os
 import re
@@ -10,6 +11,8 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.parse
 import urllib.request
 from html.parser import HTMLParser
 
@@ -30,10 +33,11 @@ from neurogame.nli import NLI
 from neurogame.serving import schema, server
 from neurogame.serving.app import STATIC, create_app
 from neurogame.serving.engine import BusyError, Engine
-from neurogame.serving.guard import BODY
+from neurogame.serving.settings import Settings
 
 PAIR = {"premise": "two dogs sleep .", "hypothesis": "the dogs run ."}
 TEXTS = tuple(PAIR.values())
+BODY = Settings.body
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,7 @@ def without_time(found):
 
 def test_health_says_what_is_served(client, nli):
     found = client.get("/health").json()
-    assert (found["status"], found["model"], found["labels"]) == ("ok", "tiny", list(nli.labels))
+    assert (found["status"], found["model"], found["labels"]) == ("ready", "tiny", list(nli.labels))
     assert [entry["name"] for entry in found["methods"]] == methods_for(nli.model)
     assert [entry["samples"] for entry in found["methods"]] == [
         bool(METHODS[m].samples) for m in methods_for(nli.model)
@@ -72,6 +76,7 @@ def test_health_says_what_is_served(client, nli):
     assert targets["decision"]
     assert not targets["game"]
     assert found["has_temperature"]
+    assert (found["queue"], found["waiting"], found["batch"]) == (0, 64, 32)
     assert {entry["name"] for entry in found["methods"] if entry["follows_temperature"]} == what_if.FOLLOWING
 
 
@@ -101,11 +106,32 @@ def test_explain_is_the_librarys_own(client, nli, asked):
     assert all(isinstance(line, str) for line in [said["question"], *said["warnings"], *said["footing"]])
 
 
-@pytest.mark.parametrize("change", [{"removed": [1, 6]}, {"temperature_factor": 0.2}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"removed": [1, 6]},
+        {"temperature_factor": 0.2},
+        {"removed": [1], "method": "input", "samples": 40, "seed": 3},
+        {"removed": [1], "temperature_factor": 3.0, "samples": 8, "seed": 1},
+    ],
+    ids=str,
+)
 def test_words_are_struck_out_and_the_temperature_turned(client, nli, change):
     found = client.post("/explain", json={**PAIR, **change}).json()
     found.pop("summary")
     assert without_time(found) == without_time(what_if.explain(nli, *TEXTS, **change).to_dict())
+
+
+def test_whole_numbers_are_whole_however_they_are_written(client):
+    """To JSON Schema 2.0 is an integer."""
+    asked = {**PAIR, "method": "input", "removed": [1], "samples": 40, "seed": 3}
+    other = {**asked, "removed": [1.0], "samples": 40.0, "seed": 3.0}
+    found = [without_time(client.post("/explain", json=body).json()) for body in (asked, other)]
+    assert all(answer.pop("summary") for answer in found)  # which has the time once more
+    assert found[0] == found[1]
+    limits = client.get("/openapi.json").json()["components"]["schemas"]["Question"]["properties"]
+    assert limits["removed"]["items"] == {"type": "integer", "minimum": 0}
+    assert (limits["seed"]["minimum"], limits["seed"]["maximum"]) == (0, 2**32 - 1)
 
 
 def test_the_answer_is_an_explanation_again(client):
@@ -138,12 +164,15 @@ def test_models_of_others_are_served_too():
 
 def test_openapi_describes_every_answer(client):
     found = client.get("/openapi.json").json()
-    assert set(found["paths"]) == {"/health", "/predict", "/explain", "/explain.html"}
+    assert set(found["paths"]) == {"/health", "/metrics", "/predict", "/explain", "/explain.html"}
     for path in ("/predict", "/explain", "/explain.html"):
         answers = found["paths"][path]["post"]["responses"]
-        assert set(answers) == {"200", "400", "413", "422", "503"}
-        for status in ("400", "413", "422", "503"):
+        assert set(answers) == {"200", "400", "408", "413", "422", "500", "503"}
+        for status in set(answers) - {"200"}:
             assert answers[status]["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")
+        assert "Retry-After" in answers["503"]["headers"]
+    assert set(found["paths"]["/health"]["get"]["responses"]) == {"200", "503"}
+    assert "security" not in found["paths"]["/predict"]["post"]
     assert set(found["components"]["schemas"]["Explained"]["required"]) == set(schema.Explained.model_fields)
     for path in ("/docs", "/redoc"):  # FastAPI's own pages load scripts from elsewhere
         assert client.get(path).status_code == 404
@@ -166,7 +195,11 @@ MISTAKES = [
         422,
         "temperature_factor: Input should be greater than or equal to 0.001, got 0",
     ),
-    ({**PAIR, "temperature_factor": "NaN"}, 422, "temperature_factor: Input should be a finite number, got 'NaN'"),
+    ({**PAIR, "temperature_factor": "1.5"}, 422, "temperature_factor: Input should be a valid number, got '1.5'"),
+    ({**PAIR, "temperature_factor": float("nan")}, 422, "temperature_factor: Input should be a finite number, got nan"),
+    ({**PAIR, "temperature_factor": 10**400}, 422, "temperature_factor: Input should be "),
+    ({**PAIR, "removed": ["1"]}, 422, "removed.0: Input should be a valid integer, got '1'"),
+    ({**PAIR, "removed": [10**30]}, 400, "removed has 10000000000000000000; the words of this pair"),
     ({**PAIR, "removed": [-1]}, 422, "removed.0: Input should be greater than or equal to 0, got -1"),
     ({**PAIR, "level": "letter"}, 422, "level: Input should be 'word' or 'token', got 'letter'"),
     ({**PAIR, "samples": 2001}, 422, "samples: Input should be less than or equal to 2000, got 2001"),
@@ -175,7 +208,6 @@ MISTAKES = [
     ({**PAIR, "seed": -1}, 422, "seed: Input should be greater than or equal to 0, got -1"),
     ({**PAIR, "method": "game", "samples": 9}, 400, "samples = 9: method = 'game' takes none"),
     ({**PAIR, "method": "presence", "samples": 65}, 400, "samples = 65: method = 'presence' takes at most 64 steps"),
-    ({**PAIR, "removed": [1], "seed": 3}, 400, "samples and seed are taken for the pair as it is"),
     ({**PAIR, "method": "nothing"}, 400, "method = 'nothing'"),
     ({**PAIR, "target": "perhaps"}, 400, "target = 'perhaps'"),
     ({**PAIR, "contrast": "perhaps"}, 400, "contrast = 'perhaps'"),
@@ -312,8 +344,10 @@ def test_what_goes_wrong_inside_stays_inside(nli, caplog, monkeypatch):
     assert response.status_code == 500
     assert response.json() == {"error": "internal error; the server's log says where"}
     assert "content-security-policy" in response.headers
-    assert "RuntimeError at /explain" in caplog.text
-    assert PAIR["premise"].upper() not in caplog.text
+    (record,) = [found for found in caplog.records if found.levelname == "ERROR"]
+    assert (record.fields["error"], record.fields["route"]) == ("RuntimeError", "/explain")
+    assert any("test_serving.py" in place for place in record.fields["where"])
+    assert PAIR["premise"].upper() not in str(record.fields) + caplog.text
 
 
 # --- the page and its headers ---------------------------------------------------------------------------------------
@@ -558,7 +592,7 @@ def test_closing_finishes_what_waits_and_takes_no_more():
 
 
 def test_a_busy_server_says_when_to_come_back(nli):
-    with TestClient(create_app(nli, waiting=0)) as client:
+    with TestClient(create_app(nli, Settings(waiting=0))) as client:
         response = client.post("/predict", json=PAIR)
     assert response.status_code == 503
     assert response.headers["retry-after"] == "1"
@@ -604,19 +638,57 @@ def folder(nli, tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_it_is_and_ends_cleanly(folder, number):
+@pytest.fixture
+def process(folder):
+    """`neurogame serve` itself: the process and its address."""
     verb = [sys.executable, "-m", "neurogame", "serve", "--model", str(folder), "--port", "0"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(verb, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes) as process:
+    with subprocess.Popen(verb, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes) as started:
         try:
-            line = process.stderr.readline()
+            line = started.stderr.readline()
             found = re.fullmatch(r"neurogame serve: (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", line)
             assert found, line
-            with urllib.request.urlopen(found[1] + "health", timeout=300) as response:
-                assert json.load(response)["status"] == "ok"
-            process.send_signal(number)
-            out, err = process.communicate(timeout=300)
+            yield started, found[1]
         finally:
-            process.kill()
-    assert (process.returncode, out, err) == (0, "", "")
+            started.kill()
+
+
+def lines_of(process):
+    """What it has logged, once it has ended well."""
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out) == (0, "")
+    return [json.loads(line) for line in err.splitlines()]
+
+
+def test_it_says_where_it_is_and_ends_cleanly(process):
+    running, address = process
+    with urllib.request.urlopen(address + "health", timeout=300) as response:
+        assert json.load(response)["status"] == "ready"
+    named = urllib.request.Request(address + "health", headers={"Host": "elsewhere.example"})
+    with pytest.raises(urllib.error.HTTPError, match="421"):
+        urllib.request.urlopen(named, timeout=300)
+    running.send_signal(signal.SIGINT)
+    assert [(line["route"], line["status"]) for line in lines_of(running)] == [("/health", 200), ("/health", 421)]
+
+
+def test_a_signal_lets_all_who_wait_be_answered(process):
+    """One slow explanation has begun and eight more wait when SIGTERM comes."""
+    running, address = process
+    place = urllib.parse.urlsplit(address)
+
+    def ask(samples):
+        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=300)
+        body = json.dumps({**PAIR, "method": "input", "samples": samples})
+        connection.request("POST", "/explain", body, {"Content-Type": "application/json"})
+        return connection
+
+    asked = [ask(2000), *(ask(20) for _ in range(8))]
+    while "neurogame_queue_length 8.0" not in urllib.request.urlopen(address + "metrics", timeout=300).read().decode():
+        pass
+    running.send_signal(signal.SIGTERM)
+    for connection in asked:
+        response = connection.getresponse()
+        assert (response.status, json.load(response)["method"]) == (200, "input")
+        connection.close()
+    found = lines_of(running)
+    assert sum(line["status"] == 200 and line["route"] == "/explain" for line in found) == 9

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from neurogame.data.batching import encode
 from neurogame.labels import LABELS
 from neurogame.modeling.losses import Mixup, mix
 from neurogame.training.build import DroppedWords, build, read_splits
-from neurogame.training.callbacks import checkpoints
+from neurogame.training.checkpoints import checkpoints, finished
 from neurogame.training.config import TrainingError, parse_config
 from neurogame.training.randomness import derive, generator
 from neurogame.training.run import make_trainer
@@ -505,19 +506,20 @@ def test_the_epoch_reaches_sampler_and_data_also_when_resumed(configure, monkeyp
 # Checkpoints, the best model, stopping
 
 
-def test_older_checkpoints_go_only_when_a_newer_one_is_whole(configure):
+def test_older_checkpoints_go_only_when_a_newer_one_is_whole(configure, monkeypatch):
     trainer = made(configure(epochs=4, keep=1))
     present = []
 
-    class Look(TrainerCallback):
-        def on_save(self, args, state, control, **_):
-            present.append(sorted(path.name for path in _folder(trainer).glob("checkpoint-*")))
+    def look(folder, step, keep):
+        """All files of the new one have been written, under another name."""
+        before = [path.name for path in checkpoints(folder)]
+        finished(folder, step, keep)
+        present.append((before, [path.name for path in folder.iterdir()]))
 
-    trainer.callback_handler.callbacks.insert(0, Look())  # before the checkpoint is marked
+    monkeypatch.setattr("neurogame.training.trainer.finished", look)
     trainer.train()
-    steps = [sorted(int(name.rpartition("-")[2]) for name in names) for names in present]
-    assert steps == [[3], [3, 6], [6, 9], [9, 12]]
-    assert [path.name for path in _folder(trainer).glob("checkpoint-*")] == ["checkpoint-12"]
+    names = [f"checkpoint-{step}" for step in (3, 6, 9, 12)]
+    assert present == [([], names[:1]), *(([old], [new]) for old, new in pairwise(names))]
 
 
 def test_the_log_is_written_out_with_a_checkpoint(configure):

@@ -23,6 +23,7 @@ from neurogame.modeling.loading import quiet
 from neurogame.nli import load
 from neurogame.training import ConfigError, read_config, train
 from neurogame.training.build import build, read_splits
+from neurogame.training.checkpoints import UNFINISHED
 from neurogame.training.config import dump_config, parse_config
 
 ALL_ON = {
@@ -182,7 +183,7 @@ def test_killed_and_resumed_is_uninterrupted(configure):  # noqa: F811
     expected = train(whole, show_progress=False)
     process = launch("neurogame", "train", "--config", written(killed))
     folder = killed.folder / "checkpoints"
-    while not (folder / "checkpoint-10" / "complete").exists():
+    while not (folder / "checkpoint-10").exists():
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
@@ -193,9 +194,9 @@ def test_killed_and_resumed_is_uninterrupted(configure):  # noqa: F811
         train(killed.model_copy(update={"seed": 1}), resume=True, show_progress=False)
     with pytest.raises(ConfigError, match="already holds a run"):
         train(killed, show_progress=False)
-    shutil.copytree(folder / "checkpoint-10", folder / "checkpoint-70")  # cut off while it was written
-    (folder / "checkpoint-70" / "complete").unlink()
-    (folder / "checkpoint-70" / "model.safetensors").write_bytes(b"half")
+    cut = folder / UNFINISHED / "checkpoint-70"  # off, while it was written
+    shutil.copytree(folder / "checkpoint-10", cut)
+    (cut / "model.safetensors").write_bytes(b"half")
 
     found = train(killed, resume=True, show_progress=False)
     assert found["steps"] == expected["steps"] == 42

@@ -6,23 +6,38 @@ The package reads in the order of the paper: `game` (v(C)), `sampling` (how coal
 `training`.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from neurogame import exact, game, ising, sampling, values
 from neurogame.attention import AttentionConfig, NeuroGameAttention, NeuroGameOutput
 from neurogame.couplings import LinearCoupling
-from neurogame.explanation import Explanation
 from neurogame.ising import SpinState, solve
-from neurogame.modeling import (
-    DamConfig,
-    DamForSequenceClassification,
-    EsimConfig,
-    EsimForSequenceClassification,
-    NeuroGameConfig,
-    NeuroGameForSequenceClassification,
-)
-from neurogame.nli import NLI, Prediction, load
+from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
 from neurogame.values import GameValues, estimate, estimate_game
 
+if TYPE_CHECKING:
+    from neurogame.explanation import Explanation
+    from neurogame.modeling import (
+        DamForSequenceClassification,
+        EsimForSequenceClassification,
+        NeuroGameForSequenceClassification,
+    )
+    from neurogame.nli import NLI, Prediction, load
+
 __version__ = "0.1.0"
+
+# What needs transformers' models, whose import takes longer than all the rest, is imported when it is asked for.
+_LATER = {
+    "NLI": "nli",
+    "DamForSequenceClassification": "modeling.dam",
+    "EsimForSequenceClassification": "modeling.esim",
+    "Explanation": "explanation",
+    "NeuroGameForSequenceClassification": "modeling.model",
+    "Prediction": "nli",
+    "load": "nli",
+}
+_MODULES = frozenset({"data", "evaluation", "explanation", "faithfulness", "nli", "prediction", "training"})
 
 __all__ = [
     "NLI",
@@ -51,3 +66,16 @@ __all__ = [
     "solve",
     "values",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER, *_MODULES})

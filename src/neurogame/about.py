@@ -12,6 +12,7 @@ from rich.table import Table
 
 import neurogame
 from neurogame import embedded, kernels
+from neurogame.printing import printable
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 _EXTRAS = {"train": "accelerate", "hub": "datasets", "bench": "shapiq"}  # a package that each brings
@@ -41,6 +42,7 @@ def describe() -> dict[str, Any]:
     return {
         "neurogame": neurogame.__version__,
         "machine": machine(),
+        "loops": kernels.state(),
         "libraries": {name: _version(name) for name in _LIBRARIES},
         "extras": {extra: find_spec(package) is not None for extra, package in _EXTRAS.items()},
         "model": _model(),
@@ -77,8 +79,7 @@ def render(found: dict[str, Any]) -> Table:
     on, model = found["machine"], found["model"]
     out.add_row("neurogame", f"{found['neurogame']}, Python {on['python']}")
     out.add_row("libraries", ", ".join(f"{name} {number}" for name, number in found["libraries"].items()))
-    loops = "compiled" if on["compiled kernels"] else "plain PyTorch (no C compiler, or switched off)"
-    out.add_row("machine", f"{on['processor']}, {on['threads']} threads, loops: {loops}")
+    out.add_row("machine", f"{on['processor']}, {on['threads']} threads, loops: {printable(found['loops'])}")
     extras = (f"{name} {'installed' if there else 'not installed'}" for name, there in found["extras"].items())
     out.add_row("extras", ", ".join(extras))
     if "problem" in model:

@@ -12,7 +12,7 @@ import torch
 
 from neurogame._types import Bool, Float, Shaped, Tensor
 from neurogame.game import Nonlinearity, gibbs, value
-from neurogame.validation import check_choice, check_positive, check_vectors
+from neurogame.validation import as_anchor, check_choice, check_leading, check_positive, check_vectors
 
 __all__ = ["banzhaf", "gibbs", "interactions", "marginals", "shapley", "value_table"]
 
@@ -31,6 +31,8 @@ def _check_players(n: int) -> None:
 
 def players_of(table: Shaped[Tensor, "... coalitions"]) -> int:
     """n for a table of 2ⁿ values."""
+    if not isinstance(table, Tensor):
+        raise TypeError(f"a value table must be a torch.Tensor, got {type(table).__name__}")
     size = table.shape[-1] if table.dim() else 0
     n = size.bit_length() - 1
     if size < 2 or size != 1 << n:
@@ -57,6 +59,8 @@ def value_table(
     check_vectors(V)
     check_choice("f", f, Nonlinearity)
     _check_players(V.shape[-2])
+    if anchor is not None:
+        anchor = as_anchor(anchor, V)
     members = all_coalitions(V.shape[-2], V.device)
     return torch.cat([value(V, block, f, anchor) for block in members.split(_BLOCK)], dim=-1)
 
@@ -97,6 +101,7 @@ def _value_index(table: Tensor, index: Index, tilt: float | Tensor | None) -> Te
     n, table = players_of(table), _floating(table)
     if tilt is not None:
         check_positive("tilt", tilt)
+        check_leading("tilt", tilt, table.shape[:-1])
     log_law = _law(index, n - 1, table)
     values = []
     for i in range(n):
@@ -120,9 +125,10 @@ def interactions(
 ) -> Float[Tensor, "... tokens tokens"]:
     """J_ij = E[v(C∪ij) − v(C∪i) − v(C∪j) + v(C)] over contexts C without i and j; zero diagonal."""
     check_choice("index", index, Index)
+    n, table = players_of(table), _floating(table)
     if tilt is not None:
         check_positive("tilt", tilt)
-    n, table = players_of(table), _floating(table)
+        check_leading("tilt", tilt, table.shape[:-1])
     J = table.new_zeros(*table.shape[:-1], n, n)
     if n == 1:
         return J
@@ -140,6 +146,9 @@ def marginals(
     field: Float[Tensor, "... tokens"], coupling: Float[Tensor, "... tokens tokens"], gamma: float | Tensor
 ) -> Float[Tensor, "... tokens"]:
     """P(s_i = +1) under P(s) ∝ exp(−H(s)/γ), H(s) = −Σ J_i s_i − Σ_{i<j} J_ij s_i s_j, over all 2ⁿ spins."""
+    for name, given in (("field", field), ("coupling", coupling)):
+        if not isinstance(given, Tensor) or given.dim() < 1:
+            raise TypeError(f"{name} must be a torch.Tensor with an axis of tokens, got {type(given).__name__}")
     n = field.shape[-1]
     _check_players(n)
     check_positive("gamma", gamma)

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 
 from neurogame._types import Bool, Float, Tensor
-from neurogame.validation import check_positive
+from neurogame.validation import check_leading, check_positive
 
 Nonlinearity = Literal["identity", "relu", "tanh", "square"]
 
@@ -59,7 +59,10 @@ def value(
 
 def gibbs(values: Float[Tensor, "... coalitions"], gamma: float | Tensor) -> Float[Tensor, "... coalitions"]:
     """D_γ(C) = exp(v(C)/γ) / Σ_C' exp(v(C')/γ) over the coalitions of the last axis."""
+    if not isinstance(values, Tensor):
+        raise TypeError(f"values must be a torch.Tensor, got {type(values).__name__}")
     check_positive("gamma", gamma)
+    check_leading("gamma", gamma, values.shape[:-1])
     if isinstance(gamma, Tensor):
         gamma = gamma.unsqueeze(-1)
     return torch.softmax(values / gamma, dim=-1)

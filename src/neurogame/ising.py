@@ -422,6 +422,8 @@ def _problem(
     check_positive("gamma", gamma, validate)
     if not isinstance(field, Tensor) or field.dim() < 1 or not field.is_floating_point():
         raise TypeError(f"field must be a floating [..., tokens] tensor, got {field!r:.80}")
+    if not isinstance(coupling, Tensor | LinearCoupling | None):
+        raise TypeError(f"coupling must be a tensor, a LinearCoupling or None, got {type(coupling).__name__}")
     n = field.shape[-1]
     if coupling is not None and tuple(coupling.shape[-2:]) != (n, n):
         raise ValueError(f"coupling must be [..., {n}, {n}] to fit the field, got {list(coupling.shape)}")
@@ -431,9 +433,13 @@ def _problem(
         if isinstance(coupling, Tensor) and not bool(torch.isfinite(coupling).all()):
             raise ValueError("coupling holds NaN or infinite entries")
     dtype = torch.float64 if field.dtype == torch.float64 else torch.float32
-    batch = torch.broadcast_shapes(field.shape[:-1], coupling.shape[:-2] if coupling is not None else ())
-    if isinstance(gamma, Tensor):
-        batch = torch.broadcast_shapes(batch, gamma.shape)
+    leading = {"field": field.shape[:-1], "coupling": () if coupling is None else coupling.shape[:-2]}
+    leading |= {"gamma": gamma.shape} if isinstance(gamma, Tensor) else {}
+    try:
+        batch = torch.broadcast_shapes(*leading.values())
+    except RuntimeError:
+        said = ", ".join(f"{name} {list(axes)}" for name, axes in leading.items())
+        raise ValueError(f"leading axes must broadcast to each other, got {said}") from None
     gamma = torch.as_tensor(gamma, dtype=dtype, device=field.device).expand(batch)
     field = field.to(dtype).expand(*batch, n)
     if isinstance(coupling, Tensor):

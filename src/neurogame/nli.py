@@ -7,44 +7,44 @@ that are NaN) is refused. Files of pairs are the business of `prediction`.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from tqdm.auto import tqdm
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
 
 import neurogame.modeling  # noqa: F401  registers the models with the Auto classes
 from neurogame import embedded, labels
 from neurogame._types import Float, Tensor
 from neurogame.data.batching import collate, encode, sorted_batches
 from neurogame.data.pairs import Pair
-from neurogame.validation import check_count
+from neurogame.modeling.checking import SAFELY, UNLOADABLE, check_folder, check_labels, refuse_unused, short
+from neurogame.modeling.checking import ModelError as ModelError  # part of this module, as it always was
+from neurogame.modeling.loading import load_tokenizer
+from neurogame.validation import check_choice, check_count
+from neurogame.writing import filled
 
 if TYPE_CHECKING:
     from neurogame.explanation import Explanation
 
+_loading = threading.RLock()  # transformers' hook for bars is one for all threads
 MAX_LENGTH = 128  # tokens of a pair, where neither the tokenizer nor the model says how many it takes
+Backend = Literal["torch", "onnx"]
 Progress = Callable[[int], object]  # told how many pairs have just been done
 _LONG = 512  # pairs from which on `predict` shows a progress bar by itself
-_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-_SAFELY: dict[str, Any] = {
-    "use_safetensors": True,
-    "trust_remote_code": False,
+_OPENING: dict[str, Any] = {
+    **SAFELY,
     "dtype": torch.float32,
     "output_loading_info": True,
     "ignore_mismatched_sizes": True,  # refused by `_check_complete`, with a line that names them
 }
-# what transformers, safetensors and torch raise over a folder that is not as it should be
-_UNLOADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError, SafetensorError)
-
-
-class ModelError(ValueError):
-    """A model that cannot be used; one line that names it and the cause."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class NLI:
         label_names: Sequence[str] | None = None,
     ) -> None:
         self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
-        self.labels = _names(model, label_names)
+        self.labels = _names(model, label_names, name)
         if label_names is not None:
             model.config.id2label = dict(enumerate(self.labels))
             model.config.label2id = {label: i for i, label in enumerate(self.labels)}
@@ -270,8 +270,9 @@ class NLI:
         """Model, tokenizer and configuration as transformers stores them; loads with `load` and the Auto classes."""
         if Path(folder).is_file():
             raise FileExistsError(f"{folder} is a file; a model is saved as a folder")
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        with _no_bar(), filled(folder, last="config.json") as fresh:
+            self.model.save_pretrained(fresh)
+            self.tokenizer.save_pretrained(fresh)
 
 
 def load(
@@ -279,6 +280,7 @@ def load(
     *,
     label_names: Sequence[str] | None = None,
     device: str | torch.device | None = None,
+    backend: Backend = "torch",
 ) -> NLI:
     """The model that comes with the package, one from a folder, or one by its name on the hub.
 
@@ -289,24 +291,56 @@ def load(
             that looks like a path ("./x", "runs/x" where there is a folder `runs`, "a/b/c") is never looked for there.
         label_names: names of the logits in order, where the model does not know them; see `NLI`.
         device: "cpu", "cuda", "cuda:1", "mps" …; None: a GPU of CUDA if there is one, else the CPU.
+        backend: "torch", or "onnx" for a folder that `neurogame export` wrote, run by onnxruntime on the CPU.
     """
+    check_choice("backend", backend, Backend)
+    if backend == "onnx":
+        from neurogame.export import runtime
+
+        return runtime.load(model, label_names=label_names, device=device)
     if model is None:
         model = embedded.folder()
     folder = Path(model).expanduser()
     local = _is_local(str(model), folder)
     where = str(folder) if local else str(model)
+    if local:
+        if (folder / "model.onnx").is_file() and not any(folder.glob("*.safetensors")):
+            raise ModelError(f"{where} is an ONNX export: load it with backend='onnx' (--backend onnx)")
+        config = check_folder(folder, AutoModelForSequenceClassification)
+        if label_names is None:
+            check_labels(config.get("id2label"), config.get("label2id"), where)
     try:
-        found, info = AutoModelForSequenceClassification.from_pretrained(where, **_SAFELY)
-    except _UNLOADABLE as error:
-        raise ModelError(_reason(where, folder if local else None, error)) from error
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-    except _UNLOADABLE as error:
-        raise ModelError(f"{where}: tokenizer.json is missing or damaged ({_short(error)})") from error
-    _check_complete(where, found, tokenizer, info)
+        with _no_bar():
+            found, info = AutoModelForSequenceClassification.from_pretrained(where, **_OPENING)
+    except UNLOADABLE as error:
+        reason = "cannot be loaded" if local else "is no folder here and could not be had from the hub"
+        raise ModelError(f"{where} {reason}: {short(error)}") from error
+    _check_complete(where, found, info)
+    tokenizer = load_tokenizer(where)
     resolved = folder.resolve()
     name = (resolved.parent.name if resolved.name == "model" else resolved.name) if local else where
     return NLI(_on(found, device), tokenizer, name=name, label_names=label_names)
+
+
+@contextmanager
+def _no_bar() -> Iterator[None]:
+    """Without transformers' bars over a single file, which are over in a moment; others, and its settings, stay."""
+
+    def bar(make: Any, arguments: Any, options: Any) -> Any:
+        if options.get("desc") in ("Loading weights", "Writing model shards"):
+            options = {**options, "disable": True}
+        return make(*arguments, **options) if before is None else before(make, arguments, options)
+
+    hook = getattr(transformers_logging, "set_tqdm_hook", None)
+    if hook is None:  # transformers before it had the bar's hook
+        yield
+        return
+    with _loading:
+        before = hook(bar)
+        try:
+            yield
+        finally:
+            hook(before)
 
 
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -349,31 +383,7 @@ def _is_local(name: str, folder: Path) -> bool:
     return False
 
 
-def _reason(where: str, folder: Path | None, error: BaseException) -> str:
-    """One line on why a model does not load."""
-    if folder is None:
-        return f"{where} is no folder here and could not be had from the hub: {_short(error)}"
-    pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
-    if not list(folder.glob("*.safetensors")):
-        if pickles:
-            return (
-                f"{where} has its weights as a pickle only ({pickles[0]}), which can run any code when it is read; "
-                "convert it to model.safetensors where you trust it"
-            )
-        return f"{where} holds no weights: model.safetensors is missing"
-    if isinstance(error, SafetensorError):
-        return f"{where}: model.safetensors is damaged or cut short ({_short(error)})"
-    return f"{where} cannot be loaded: {_short(error)}"
-
-
-def _short(error: BaseException) -> str:
-    """The first paragraph of an error, in one line."""
-    return " ".join(str(error).partition("\n\n")[0].split())[:300] or type(error).__name__
-
-
-def _check_complete(
-    where: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, info: Mapping[str, Any]
-) -> None:
+def _check_complete(where: str, model: PreTrainedModel, info: Mapping[str, Any]) -> None:
     """Refuse what transformers fills with random numbers, and what is not a number."""
     wrong = sorted(str(entry[0] if isinstance(entry, tuple | list) else entry) for entry in info["mismatched_keys"])
     if wrong:
@@ -387,11 +397,10 @@ def _check_complete(
             f"{where}: {len(missing)} weights of {type(model).__name__} are missing, the first is {missing[0]}; "
             "an encoder that was never trained to classify? `neurogame train` can start from it"
         )
+    refuse_unused(where, info["unexpected_keys"])
     for name, weight in model.named_parameters():
         if not bool(weight.isfinite().all()):
             raise ModelError(f"{where}: {name} holds NaN or infinite numbers; its training has probably diverged")
-    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # what transformers makes where there is no file
-        raise ModelError(f"{where}: the tokenizer has no words; is tokenizer.json missing?")
 
 
 def _on(model: PreTrainedModel, device: str | torch.device | None) -> PreTrainedModel:
@@ -400,7 +409,7 @@ def _on(model: PreTrainedModel, device: str | torch.device | None) -> PreTrained
     try:
         return model.to(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ModelError(f"device {str(device)!r} cannot be used here: {_short(error)}") from error
+        raise ModelError(f"device {str(device)!r} cannot be used here: {short(error)}") from error
 
 
 def _temperature_field(model: PreTrainedModel) -> str:
@@ -419,14 +428,16 @@ def _checked_temperature(value: Any, name: str) -> float:
     return float(value)
 
 
-def _names(model: PreTrainedModel, given: Sequence[str] | None) -> tuple[str, ...]:
+def _names(model: PreTrainedModel, given: Sequence[str] | None, owner: str) -> tuple[str, ...]:
     """Names of the logits: as given, or the configuration's, spelled as we do where they are NLI labels."""
     if isinstance(given, str):
         raise TypeError(f"label_names must be a list of names, got the string {given!r:.60}")
+    if given is None:
+        check_labels(model.config.id2label, model.config.label2id, owner)
     id2label = model.config.id2label or {}
     names = [str(name) for name in (given if given is not None else (id2label[i] for i in sorted(id2label)))]
     if len(names) != model.config.num_labels:
-        raise ModelError(f"{len(names)} label names for {model.config.num_labels} logits: {', '.join(names)}")
+        raise ModelError(f"{owner}: {len(names)} label names for {model.config.num_labels} logits: {', '.join(names)}")
     found = []
     for name in names:
         try:
@@ -434,7 +445,7 @@ def _names(model: PreTrainedModel, given: Sequence[str] | None) -> tuple[str, ..
         except labels.UnknownLabelError:
             found.append(name)
     if len(set(found)) < len(found):
-        raise ModelError(f"label names must differ, got {', '.join(names)}")
+        raise ModelError(f"{owner}: label names must differ, got {', '.join(names)}")
     return tuple(found)
 
 

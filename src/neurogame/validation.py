@@ -60,12 +60,33 @@ def check_positive(name: str, value: float | Tensor, validate: bool | None = Non
         raise ValueError(f"{name} must be > 0, got {value!r}")
 
 
+def check_leading(name: str, value: float | Tensor | None, axes: torch.Size) -> None:
+    """A tensor of temperatures must broadcast to the leading axes it stands for."""
+    if isinstance(value, Tensor):
+        try:
+            torch.broadcast_shapes(value.shape, axes)
+        except RuntimeError:
+            found, wanted = list(value.shape), list(axes)
+            raise ValueError(f"{name} of shape {found} does not broadcast to the leading axes {wanted}") from None
+
+
 def check_count(name: str, value: object, least: int = 1) -> None:
     """A whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def as_anchor(anchor: Tensor, V: Tensor) -> Tensor:
+    """The anchor on all leading axes of V [..., tokens, dim]."""
+    if not isinstance(anchor, Tensor):
+        raise TypeError(f"anchor must be a torch.Tensor, got {type(anchor).__name__}")
+    shape = (*V.shape[:-2], V.shape[-1])
+    try:
+        return anchor.to(V.dtype).expand(shape)
+    except RuntimeError:
+        raise ValueError(f"anchor of shape {list(anchor.shape)} does not broadcast to {list(shape)}") from None
 
 
 def as_mask(

@@ -40,7 +40,7 @@ from neurogame.marginals import (
     walk,
     walk_game,
 )
-from neurogame.validation import as_mask, check_choice, check_count, check_positive, check_vectors
+from neurogame.validation import as_anchor, as_mask, check_choice, check_count, check_positive, check_vectors
 
 Estimator = Literal["paired", "algorithm1"]
 Couplings = Literal["pairs", "linear", "auto", "none"]
@@ -189,7 +189,7 @@ def estimate(
         V = V if V.dtype == torch.float64 else V.float()
         V = (V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)).contiguous()
         if anchor is not None:
-            anchor = _anchor_of(anchor, V)
+            anchor = as_anchor(anchor, V)
         seed = None if generator is None else sampling.seed_of(generator, V.device)
         heads, n = (V.shape[-3] if V.dim() > 3 else 1), V.shape[-2]
         lean = gamma is None and f in ("identity", "relu")  # the marginal contributions are all that is needed
@@ -320,15 +320,6 @@ def _tilt_of(tilt: float | Tensor | None, estimator: Estimator, like: Tensor, va
         raise ValueError(
             f"tilt of shape {list(tilt.shape)} does not broadcast to the leading axes {list(batch)}"
         ) from None
-
-
-def _anchor_of(anchor: Tensor, V: Tensor) -> Tensor:
-    """The anchor on all leading axes of V."""
-    shape = (*V.shape[:-2], V.shape[-1])
-    try:
-        return anchor.to(V.dtype).expand(shape)
-    except RuntimeError:
-        raise ValueError(f"anchor of shape {list(anchor.shape)} does not broadcast to {list(shape)}") from None
 
 
 def _fit(draws: Tensor, V: Tensor) -> Tensor:

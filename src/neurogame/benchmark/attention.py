@@ -23,6 +23,7 @@ from neurogame.about import machine
 from neurogame.attention import NeuroGameAttention
 from neurogame.benchmark.timing import Progress, Run, interleaved, peak_memory
 from neurogame.extras import need
+from neurogame.writing import save_figure
 
 DIM, HEADS = 768, 12
 # batch, tokens, couplings, with backward, target (ratio to MHA), as they were set before the work began
@@ -275,5 +276,4 @@ def figure(found: dict[str, Any], path: Path) -> None:
     right.invert_yaxis()
     right.set(xlabel="time / MultiheadAttention", title="Batch 8, dim 768, 12 heads")
     right.legend(loc="lower right")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, dpi=130)
+    save_figure(fig, path, dpi=130)

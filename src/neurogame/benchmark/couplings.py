@@ -19,6 +19,7 @@ from neurogame.benchmark.timing import Progress
 from neurogame.couplings import LinearCoupling
 from neurogame.extras import need
 from neurogame.values import estimate
+from neurogame.writing import save_figure
 
 LENGTHS = (8, 16, 32, 64, 128, 256, 512)
 HEADS, DIM, SAMPLES = 4, 64, 24
@@ -88,5 +89,4 @@ def figure(found: dict[str, Any], path: Path) -> None:
     axes.set_xticks(n, [str(k) for k in n])
     axes.minorticks_off()
     axes.legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, dpi=130)
+    save_figure(fig, path, dpi=130)

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from neurogame.extras import need
+from neurogame.writing import save_figure
 
 FAITHFULNESS = {
     "comprehensiveness": "comp ↑",
@@ -195,9 +196,7 @@ def figure(found: dict[str, Any], path: Path) -> None:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
             axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    canvas.savefig(path, dpi=130)
+    save_figure(canvas, path, dpi=130)
 
 
 def _value(row: dict[str, Any], name: str) -> float | None:

@@ -20,6 +20,7 @@ from neurogame.benchmark.timing import Progress, Run, seconds_each
 from neurogame.extras import need
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
 from neurogame.modeling.configuration import Head
+from neurogame.writing import save_figure
 
 BATCH = 64
 SIZES = {  # of MiniLM-L6
@@ -131,5 +132,4 @@ def figure(found: dict[str, Any], path: Path) -> None:
     axes.invert_yaxis()
     axes.set(xlabel="pairs per second / those of the mean head")
     fig.legend(loc="outside upper center", ncols=3)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, dpi=130)
+    save_figure(fig, path, dpi=130)

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from neurogame.extras import need
+from neurogame.writing import save_figure
 
 
 def table(found: dict[str, Any]) -> RenderableType:
@@ -142,6 +143,4 @@ def figure(found: dict[str, Any], path: str | Path, *, n: int | None = None) -> 
         ha="left",
     )
     canvas.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9, handlelength=3)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    canvas.savefig(path, dpi=150)
+    save_figure(canvas, path, dpi=150)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import neurogame
-from neurogame.cli import benchmark, evaluate, explain, info, predict, serve, train
+from neurogame.cli import benchmark, evaluate, explain, export, info, predict, serve, train
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 
@@ -31,7 +31,15 @@ def verbs(
     """
 
 
-for _verb in (info.example, train.train, evaluate.evaluate, predict.predict, explain.explain, serve.serve):
+for _verb in (
+    info.example,
+    train.train,
+    evaluate.evaluate,
+    predict.predict,
+    explain.explain,
+    export.export,
+    serve.serve,
+):
     app.command()(_verb)
 app.add_typer(benchmark.app, name="benchmark")
 app.command()(info.info)

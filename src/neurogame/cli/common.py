@@ -62,6 +62,12 @@ Model = Annotated[
 Device = Annotated[
     str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, mps …; by default cuda if there is one.")
 ]
+Backend = Annotated[
+    str,
+    typer.Option(
+        metavar="torch|onnx", help="What runs the model: torch, or onnxruntime for a folder of `neurogame export`."
+    ),
+]
 Root = Annotated[
     Path | None,
     data(metavar="FOLDER", help="Where the files of named sets are; by default $NEUROGAME_DATA, or data/."),

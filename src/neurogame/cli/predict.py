@@ -1,13 +1,17 @@
 """`neurogame predict`: a label for every pair of a file."""
 
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from neurogame.cli import common
 from neurogame.modeling.loading import quiet
+
+if TYPE_CHECKING:
+    from neurogame.prediction import Shard
 
 
 def predict(
@@ -15,11 +19,32 @@ def predict(
     model: common.Model = None,
     output: Annotated[
         Path | None,
-        common.output("--output", "-o", metavar="FILE", help="A new .jsonl or .csv file, written whole or not at all."),
+        common.output(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A new .jsonl or .csv file, with .gz gzipped; it appears when it is whole.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        common.output(
+            "--resume",
+            help="Go on with an interrupted run, or begin it; nothing is done if the output is there.",
+        ),
+    ] = False,
+    shard: Annotated[
+        str | None,
+        common.output(
+            "--shard",
+            metavar="I/N",
+            help="Only part I of N, as in 2/4, for several machines; the last to finish puts them together.",
+        ),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Pairs per forward pass.")] = 32,
     model_labels: common.ModelNames = None,
     device: common.Device = None,
+    backend: common.Backend = "torch",
     columns: common.Columns = None,
     strict: Annotated[bool, common.data("--strict", help="Fail at a malformed row instead of skipping it.")] = False,
     as_json: Annotated[
@@ -32,7 +57,8 @@ def predict(
     """Label every pair of a file, in order and in constant memory; malformed rows are skipped and counted.
 
     To stdout go label, probability, premise and hypothesis, tab-separated. JSON lines and CSV also have all
-    probabilities and the file's other columns (an id …); its own label becomes `gold`.
+    probabilities and the file's other columns (an id …); its own label becomes `gold`. The processes that torchrun
+    or accelerate launch start share a file; a job that was killed goes on with --resume.
     """
     mapping = common.mapping(columns)
     with common.one_line("predict"):
@@ -40,20 +66,52 @@ def predict(
         from neurogame.nli import load
 
         quiet()
-        prediction.check(file, output, mapping)
-        nli = load(model, label_names=common.listed(model_labels), device=device)
-        # a bar and lines of results would write over each other in one terminal
-        with common.progress("predict", shown=output is not None or not sys.stdout.isatty()) as advance:
-            done = prediction.predict_file(
-                nli,
-                file,
-                output,
-                columns=mapping,
-                on_error="raise" if strict else "skip",
-                batch_size=batch_size,
-                as_json=as_json,
-                progress=advance,
+        part = _part(shard)
+        prediction.check(file, output, mapping, resume=resume, shard=part)
+        done = prediction.already(output, part) if resume and output is not None else None
+        if done is None:
+            nli = load(
+                model,
+                label_names=common.listed(model_labels),
+                device=device or (_device() if backend == "torch" else None),
+                backend=backend,  # type: ignore[arg-type]  # `load` says what is allowed
             )
+            # a bar and lines of results would write over each other in one terminal, and so would several bars
+            alone = os.environ.get("LOCAL_RANK", "0") == "0"
+            with common.progress("predict", shown=alone and (output is not None or not sys.stdout.isatty())) as advance:
+                done = prediction.predict_file(
+                    nli,
+                    file,
+                    output,
+                    columns=mapping,
+                    on_error="raise" if strict else "skip",
+                    batch_size=batch_size,
+                    as_json=as_json,
+                    progress=advance,
+                    resume=resume,
+                    shard=part,
+                )
         typer.echo(done.summary(), err=True)
-        if as_json and output is not None:
+        # of several processes, the one that has completed the file, or the first
+        if as_json and output is not None and (part.number == 1 if done.already else done.shard is None):
             common.print_json(done.to_dict())
+
+
+def _part(option: str | None) -> "Shard":
+    """The part of this process: as told, or its place among those that torchrun or accelerate has started."""
+    from neurogame.prediction import Shard
+
+    rank, world = (int(os.environ.get(name) or default) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
+    if option is None:
+        return Shard(rank + 1, world) if world > 1 else Shard()
+    if world > 1:
+        raise ValueError(f"--shard {option}: the {world} processes of this launch share the file by themselves")
+    return Shard.parse(option)
+
+
+def _device() -> str | None:
+    """The GPU of this process among several on a machine; None: what `load` chooses."""
+    import torch
+
+    local = os.environ.get("LOCAL_RANK")
+    return f"cuda:{int(local) % torch.cuda.device_count()}" if local and torch.cuda.is_available() else None

@@ -1,5 +1,7 @@
 """`neurogame serve`: the page and the JSON API."""
 
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,6 +9,8 @@ import typer
 from neurogame.cli import common
 from neurogame.extras import need
 from neurogame.modeling.loading import quiet
+
+limits, access = (partial(typer.Option, rich_help_panel=panel) for panel in ("Load", "Access and log"))
 
 
 def serve(
@@ -17,21 +21,62 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
     model_labels: common.ModelNames = None,
     device: common.Device = None,
+    batch: Annotated[
+        int, limits(min=1, help="Pairs per forward pass at most: requests that wait are answered together.")
+    ] = 32,
+    waiting: Annotated[int, limits(min=1, help="Requests that may wait; the next one is answered 503.")] = 64,
+    timeout: Annotated[
+        float, limits(min=0.1, metavar="SECONDS", help="A request that has not begun by then is answered 503.")
+    ] = 30.0,
+    token_file: Annotated[
+        Path | None,
+        access(
+            metavar="FILE",
+            help="Answer only requests that bear the token in this file; by default that in $NEUROGAME_TOKEN, if any.",
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        access(metavar="ORIGIN", help="Let pages of another site ask, as in https://example.org; may be repeated."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        access(
+            metavar="NAME",
+            help="Answer under this name too, where a proxy passes it on; on a loopback address only the names of "
+            "that are taken; may be repeated.",
+        ),
+    ] = None,
+    log_text: Annotated[
+        bool, access("--log-text", help="Log what was asked; without it no text of a user is kept anywhere.")
+    ] = False,
 ) -> None:
     """Open the page and the JSON API in a browser's reach: predict, explain, strike out words, turn the temperature.
 
-    Ctrl-C or SIGTERM ends it, after what it is working on.
+    `/health` and `/metrics` (for Prometheus) say how it is; the log, a line of JSON per request, goes to stderr.
+    Ctrl-C or SIGTERM ends it, once all who wait are answered.
     """
     with common.one_line("serve"):
-        need("fastapi", "serve")
-        need("uvicorn", "serve")
+        for module in ("fastapi", "uvicorn", "prometheus_client"):
+            need(module, "serve")
         from neurogame.nli import load
-        from neurogame.serving import server
+        from neurogame.serving import server, settings
+
+        def say(line: str) -> None:
+            typer.echo(f"neurogame serve: {line}", err=True)
 
         quiet()
         server.serve(
             lambda: load(model, label_names=common.listed(model_labels), device=device),
             host,
             port,
-            announce=lambda url: typer.echo(f"neurogame serve: {url} (Ctrl-C ends it)", err=True),
+            announce=lambda url: say(f"{url} (Ctrl-C ends it)"),
+            warn=say,
+            batch=batch,
+            waiting=waiting,
+            timeout=timeout,
+            token=settings.token_of(token_file),
+            origins=tuple(allow_origin or ()),
+            hosts=tuple(allow_host or ()),
+            log_text=log_text,
         )

@@ -124,7 +124,9 @@ def _json(lines: Lines, text: Iterator[str]) -> Iterator[Record]:
 
 def _table(lines: Lines, rows: Iterator[tuple[int, list[str] | str]], check: Callable[..., None]) -> Iterator[Record]:
     """Rows under a header, each as wide as the header."""
-    _, header = next(rows)
+    _, header = next(rows, (0, ""))
+    if not header:  # a line of nothing but quotes is no row
+        return
     if isinstance(header, str) or lines.undecodable:
         raise DataError(f"{lines.file}: the header is {'not UTF-8' if lines.undecodable else header}")
     names = tuple(name.strip() for name in header)

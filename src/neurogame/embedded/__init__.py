@@ -42,8 +42,10 @@ def check(place: Path) -> None:
     sums = place / SUMS
     if not sums.is_file():
         raise DamagedError(f"the embedded model is not in this installation: {SUMS} is missing; reinstall neurogame")
-    for line in sums.read_text(encoding="utf-8").splitlines():
-        expected, name = line.split(maxsplit=1)
+    listed = [line.partition("  ") for line in sums.read_bytes().decode(errors="replace").splitlines()]
+    if WEIGHTS not in {name for _, _, name in listed}:
+        raise DamagedError(f"the embedded model's {SUMS} is damaged: it does not name {WEIGHTS}; reinstall neurogame")
+    for expected, _, name in listed:
         file = place / name
         if not file.is_file():
             raise DamagedError(f"the embedded model lacks {name}; reinstall neurogame, or check out the file again")

@@ -11,6 +11,7 @@ from typing import Any
 from neurogame.evaluation.calibration import Bin, Calibration
 from neurogame.evaluation.report import Report, Row
 from neurogame.extras import need
+from neurogame.writing import save_figure
 
 COLOURS = (
     "#0072b2",
@@ -224,7 +225,6 @@ def _saved(canvas: Any, path: str | Path | None) -> Any:
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"a figure is written as .png or .svg, got {path.name!r}")
-    path.parent.mkdir(parents=True, exist_ok=True)
     # Without a date the same report gives the same SVG.
-    canvas.savefig(path, dpi=150, **({"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}))
+    save_figure(canvas, path, dpi=150, **({"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}))
     return canvas

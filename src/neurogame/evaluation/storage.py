@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neurogame.evaluation.predictions import Predictions
+from neurogame.writing import filled
 
 if TYPE_CHECKING:
     from neurogame.evaluation.report import Report
@@ -33,20 +34,20 @@ def write(report: "Report", folder: Path, *, overwrite: bool, sentences: bool) -
     if old and not overwrite:
         names = ", ".join(path.name for path in old)
         raise FileExistsError(f"{folder} already holds results ({names}); choose another folder, or overwrite them")
-    folder.mkdir(parents=True, exist_ok=True)
+    saved, files = report.to_dict(), _file_names(report)
+    with filled(folder, last="report.json") as fresh:  # where it is, the rest is whole
+        for row, entry, name in zip(report.rows, saved["rows"], files, strict=True):
+            assert row.predictions is not None
+            entry["predictions"] = name
+            with (fresh / name).open("x", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in row.predictions.lines(sentences=sentences))
+        (fresh / "report.md").write_text(report.to_markdown(), encoding="utf-8")
+        with (fresh / "report.json").open("x", encoding="utf-8") as file:
+            json.dump(saved, file, ensure_ascii=False, indent=1, allow_nan=False)
+            file.write("\n")
     for path in old:
-        path.unlink()
-    saved = report.to_dict()
-    for row, entry, name in zip(report.rows, saved["rows"], _file_names(report), strict=True):
-        assert row.predictions is not None
-        entry["predictions"] = name
-        with (folder / name).open("x", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in row.predictions.lines(sentences=sentences))
-    with (folder / "report.md").open("x", encoding="utf-8") as file:
-        file.write(report.to_markdown())
-    with (folder / "report.json").open("x", encoding="utf-8") as file:  # last: where it is, the rest is whole
-        json.dump(saved, file, ensure_ascii=False, indent=1, allow_nan=False)
-        file.write("\n")
+        if path.name not in (*files, "report.md", "report.json"):
+            path.unlink()
     return folder
 
 

@@ -22,6 +22,7 @@ from neurogame.explanation.index import draw
 from neurogame.explanation.record import plain
 from neurogame.explanation.summary import counted
 from neurogame.nli import NLI, Progress
+from neurogame.writing import named, sync, write_text
 
 LINES, RUN = "explanations.jsonl", "run.json"  # what was asked, while the lines are written
 _RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one row; the others go on
@@ -77,7 +78,7 @@ def explain_file(
     part, run = goal / f"{LINES}.part", goal / RUN
     done = _resumed(part, run, asked)
     if not done:
-        run.write_text(json.dumps(asked, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        write_text(run, json.dumps(asked, ensure_ascii=False, indent=1) + "\n")
     rows = iterate(source, columns=columns, require_label=False, on_error="skip")
     with closing(rows), part.open("a", encoding="utf-8", errors="backslashreplace") as file:
         write(nli, islice(rows, done, limit), file, first=done + 1, progress=progress, **question)
@@ -89,6 +90,7 @@ def explain_file(
             f"{source}: none of {counted(found.failed, 'row')} could be explained; the first: {found.first_failure}"
         )
     draw(goal, part, title=Path(str(source)).name if str(source) != "-" else "stdin", asked=asked)
+    sync(part)
     part.rename(goal / LINES)
     run.unlink()
     return found
@@ -100,8 +102,9 @@ def write(
     """A line of JSON per row: what `Explanation.from_dict` reads, and row, gold, columns; or row and error."""
     for number, row in enumerate(rows, first):
         line = json.dumps({"row": number, **_record(nli, row, question)}, ensure_ascii=False)
-        file.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
-        file.flush()
+        with named(file.name):
+            file.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
+            file.flush()
         if progress is not None:
             progress(1)
 

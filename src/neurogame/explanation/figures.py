@@ -18,6 +18,7 @@ from neurogame.explanation.words import SIDES
 from neurogame.extras import need
 from neurogame.printing import cut
 from neurogame.validation import check_choice
+from neurogame.writing import save_figure
 
 Kind = Literal["sentence", "matrix", "network", "trajectory", "lambda"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -39,15 +40,10 @@ def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = No
     with _quiet(), need("matplotlib", "explain").rc_context({"lines.scale_dashes": False}):
         canvas = _PAINTERS[kind](ex)
         if goal is not None:
-            goal.parent.mkdir(parents=True, exist_ok=True)
             # text as text, and no date: the same explanation gives the same file
             with need("matplotlib", "explain").rc_context({"svg.fonttype": "none", "svg.hashsalt": "neurogame"}):
-                canvas.savefig(
-                    goal,
-                    dpi=200,
-                    bbox_inches="tight",
-                    metadata={"Date": None} if goal.suffix.lower() == ".svg" else None,
-                )
+                metadata = {"Date": None} if goal.suffix.lower() == ".svg" else None
+                save_figure(canvas, goal, dpi=200, bbox_inches="tight", metadata=metadata)
     return canvas
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from neurogame.explanation import markup, summary
 from neurogame.explanation.page import heat_map, page
 from neurogame.explanation.record import Explanation
+from neurogame.writing import write_text
 
 PER_PAGE = 100
 
@@ -42,7 +43,7 @@ def draw(folder: Path, lines: Path, *, title: str, asked: Mapping[str, Any]) -> 
         entries = "".join(_entry(folder, *row, number, counts.rows) for row in islice(found, PER_PAGE))
         ways = _ways(number, pages)
         body = f"<main>\n{head}{ways}{entries}{ways}\n</main>"
-        markup.write(folder / _name(number), markup.document(f"{title}, explained", body))
+        write_text(folder / _name(number), markup.document(f"{title}, explained", body), durable=False)
 
 
 def _counted(rows: Iterator[Mapping[str, Any]]) -> Counts:
@@ -136,7 +137,7 @@ def _entry(folder: Path, row: Mapping[str, Any], before: int | None, after: int 
     links += [f'<a rel="prev" href="{before}.html">Before</a>'] if before is not None else []
     links += [f'<a rel="next" href="{after}.html">Next</a>'] if after is not None else []
     nav = f'<nav class="ways" aria-label="Pairs">{" ".join(links)}</nav>\n'
-    markup.write(folder / "pairs" / f"{place}.html", page(ex, nav=nav))
+    write_text(folder / "pairs" / f"{place}.html", page(ex, nav=nav), durable=False)
     return (
         f'<section id="row-{place}"><h2>{place} · <a href="pairs/{place}.html">{markup.text(label)} '
         f"{ex.prediction.probabilities[label]:.3f}</a>{other}</h2>{heat_map(ex, numbers=False)}</section>\n"

@@ -1,10 +1,8 @@
 """What every HTML page here is made of: a document that loads nothing, and a user's text, escaped, in one place."""
 
-import os
 import unicodedata
 from html import escape
 from importlib import resources
-from pathlib import Path
 
 from neurogame.explanation.record import Explanation
 from neurogame.printing import cut, printable
@@ -48,13 +46,3 @@ def direction(sentence: str) -> str:
     """Of the first letter that has one; `dir="auto"` does not look into <bdi>."""
     found = (unicodedata.bidirectional(c) for c in sentence)
     return "rtl" if next((kind for kind in found if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
-
-
-def write(goal: Path, content: str) -> None:
-    """Whole or not at all: a file that is there is replaced in one step."""
-    fresh = goal.with_name(f"{goal.name}.{os.getpid()}.new")
-    try:
-        fresh.write_text(content, encoding="utf-8")
-        fresh.replace(goal)
-    finally:
-        fresh.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neurogame.nli import Prediction
+from neurogame.writing import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,19 +122,11 @@ class Explanation:
 
     def to_html(self, path: str | Path) -> Path:
         """Write one HTML file that needs nothing else: no script, no network, no fonts."""
-        from neurogame.explanation.markup import write
         from neurogame.explanation.page import page
 
         goal = Path(path).expanduser()
         check_place(goal)
-        text = page(self)
-        try:
-            if goal.exists() and not goal.is_file():  # a pipe or a device cannot be replaced
-                goal.write_text(text, encoding="utf-8")
-                return goal
-            write(goal, text)
-        except OSError as error:
-            raise OSError(f"{goal} cannot be written: {error.strerror}") from error
+        write_text(goal, page(self))
         return goal
 
     def figure(self, kind: str = "sentence", path: str | Path | None = None) -> "Figure":

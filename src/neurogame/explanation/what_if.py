@@ -44,6 +44,8 @@ def explain(
     target: str | None = None,
     contrast: str | None = None,
     level: str = "word",
+    samples: int | None = None,
+    seed: int = 0,
 ) -> Explanation:
     """`NLI.explain` of the pair without the words `removed` and at γ·`temperature_factor`.
 
@@ -52,6 +54,7 @@ def explain(
     """
     method = methods.named(method)
     asked: dict[str, Any] = {"method": method, "target": target, "contrast": contrast, "level": level}
+    asked |= {"samples": samples, "seed": seed}
     if not removed and temperature_factor == 1:
         return methods.explain(nli, premise, hypothesis, **asked)
     if temperature_factor != 1 and method in methods.METHODS and method not in FOLLOWING:

@@ -1,10 +1,10 @@
 """Compiled loops for the CPU: C files beside this one, built by the system's C compiler when first needed.
 
-A build takes a second or two and waits for a call large enough to repay it. It needs nothing but a
-compiler (`$CC`, cc, gcc or clang), links no Python and no torch, and is kept in the user's cache folder
-under a name that changes with the source, the flags and the processor. Where there is no compiler, or
-`NEUROGAME_KERNELS=0` is set, or a tensor is not float32 on the CPU, the same numbers come from plain
-PyTorch: callers ask `available` and never depend on the answer.
+A build takes a second or two, once: it is kept in the user's cache folder under a name that changes with the source,
+the flags, the processor and its own content. It needs nothing but a compiler (`$CC`, cc, gcc or clang) and links no
+Python and no torch. Where there is no compiler, or `NEUROGAME_KERNELS=0` is set, or a tensor is not float32 on the
+CPU, the same numbers come from plain PyTorch, within rounding. Which of the two computes a call is a matter of its
+tensors and of the machine (`state` says), never of what was called before or how large a batch is: so results repeat.
 """
 
 import atexit
@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -25,23 +25,22 @@ import torch
 
 from neurogame._types import Tensor
 from neurogame.validation import transformed
+from neurogame.writing import replaced
 
 _HERE = Path(__file__).parent
 # Sums may be reordered (that is what vectorises them); NaN and infinity keep their meaning.
 _FLAGS = (
     *("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"),
-    *("-fassociative-math", "-freciprocal-math", "-shared", "-fPIC", "-pthread"),
+    *("-fassociative-math", "-freciprocal-math", "-fPIC", "-pthread"),
 )
-_WORTH_BUILDING = 1 << 18  # numbers: one sentence is not worth a second of compiling, a batch is
+_PATIENCE = 120  # seconds for a compiler that other processes leave little of the machine
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 
 
 def available(*tensors: Tensor) -> bool:
-    """Whether the compiled loops can take these tensors, here and now (not while a graph is being traced)."""
+    """Whether the compiled loops can take these tensors (not while a graph is being traced)."""
     if transformed() or any(t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
-        return False
-    if not library.cache_info().currsize and sum(t.numel() for t in tensors) < _WORTH_BUILDING and not _built():
         return False
     return library() is not None
 
@@ -51,68 +50,101 @@ def needs_gradient(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
-@cache
 def library() -> ctypes.CDLL | None:
     """The compiled loops, built if they are not there yet; None where they cannot be had."""
-    if os.environ.get("NEUROGAME_KERNELS", "1") == "0":
-        return None
-    compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
-    with _lock:
-        for place in (_cached, _private):
-            try:
-                path = place()
-                if not path.exists():
-                    if compiler is None:
-                        return None
-                    _build(compiler, sorted(_HERE.glob("*.c")), path)
-                return ctypes.CDLL(str(path))
-            except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-                _log.info("kernels: %s", error)
-    return None
+    return _found()[0]
+
+
+def state() -> str:
+    """What computes here, and why if it is not the compiled loops; one line for `neurogame info`."""
+    loaded, reason = _found()
+    return "compiled" if loaded is not None else f"plain PyTorch ({reason})"
 
 
 @cache
-def _built() -> bool:
-    """Whether an earlier process has left a build behind."""
-    try:
-        return _cached().exists()
-    except RuntimeError:
-        return False
+def _found() -> tuple[ctypes.CDLL | None, str]:
+    """The library, or None and the reason."""
+    if os.environ.get("NEUROGAME_KERNELS", "1") == "0":
+        return None, "NEUROGAME_KERNELS=0"
+    compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
+    reason = "no C compiler"
+    with _lock:
+        for place in (_cache, _private):
+            try:
+                folder = place()
+                path = _built(folder)
+                if path is None and compiler is None:
+                    break
+                return ctypes.CDLL(str(path or _build(str(compiler), folder))), ""
+            except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+                reason = f"{' '.join(str(error).split()):.300}"
+                _log.info("kernels: %s", reason)
+    if compiler is not None:
+        _log.warning("the compiled loops cannot be had (%s): plain PyTorch computes instead, slower", reason)
+    return None, reason
 
 
-def _cached() -> Path:
-    """The build in the user's cache folder; RuntimeError if the user has no home."""
-    name = f"kernels-{_fingerprint(sorted([*_HERE.glob('*.c'), *_HERE.glob('*.h')]))}.so"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neurogame" / name
+def _cache() -> Path:
+    """The user's cache folder; RuntimeError if the user has no home."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neurogame"
 
 
 def _private() -> Path:
-    """A build of this process alone, in a folder nobody else can write to, removed at exit."""
+    """A folder of this process alone, which nobody else can write to, removed at exit."""
     folder = tempfile.mkdtemp(prefix="neurogame-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder) / "kernels.so"
+    return Path(folder)
 
 
-def _fingerprint(sources: Iterable[Path]) -> str:
+def _built(folder: Path) -> Path | None:
+    """A build that an earlier process has left here; one that is not what its name says (a torn file) is deleted."""
+    for path in sorted(folder.glob(f"kernels-{_fingerprint()}-*.so")):
+        if path.stem.endswith(_digest(path.read_bytes())):
+            return path
+        path.unlink()
+    return None
+
+
+def _build(compiler: str, folder: Path) -> Path:
+    """Compile, then move the result into place: two builds at once cannot meet half-way."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{folder} is read-only")
+    sources = sorted(_HERE.glob("*.c"))
+    with tempfile.TemporaryDirectory(prefix="neurogame-") as scratch, ThreadPoolExecutor() as pool:
+        objects = [str(Path(scratch) / f"{source.stem}.o") for source in sources]
+        commands = ([compiler, *_FLAGS, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True))
+        list(pool.map(_run, commands))
+        linked = Path(scratch) / "kernels.so"
+        _run([compiler, *_FLAGS, "-shared", "-o", str(linked), *objects, "-lm"])
+        content = linked.read_bytes()
+    path = folder / f"kernels-{_fingerprint()}-{_digest(content)}.so"
+    with replaced(path) as fresh:
+        fresh.write_bytes(content)
+    return path
+
+
+def _run(command: list[str]) -> None:
+    """RuntimeError with the first thing that the compiler complains about."""
+    done = subprocess.run(command, check=False, capture_output=True, timeout=_PATIENCE)  # noqa: S603 — the user's own
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise RuntimeError(f"{command[0]} failed: {said or f'exit status {done.returncode}'}")
+
+
+@cache
+def _fingerprint() -> str:
     """Changes with the source, the flags and the processor: the code is compiled for the machine it runs on."""
-    parts = [path.read_bytes() for path in sources]
+    parts = [path.read_bytes() for path in sorted([*_HERE.glob("*.c"), *_HERE.glob("*.h")])]
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text().splitlines() if cpu.exists() else []
     processor = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
     parts += [flag.encode() for flag in (*_FLAGS, platform.machine(), processor)]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    return _digest(b"\0".join(parts))
 
 
-def _build(compiler: str, sources: Iterable[Path], path: Path) -> None:
-    """Compile into a file of this process, then move it into place: two builds at once cannot meet half-way."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(f".{os.getpid()}.so")
-    try:
-        command = [compiler, *_FLAGS, "-o", str(fresh), *map(str, sources), "-lm"]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)  # noqa: S603 — the user's own compiler
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def call(name: str, *arguments: int | Tensor) -> None:

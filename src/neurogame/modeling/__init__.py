@@ -1,12 +1,27 @@
 """The models: configuration, encoder with head, and the baselines, by transformers conventions.
 
-Importing this package registers them with transformers' Auto classes.
+Importing this package registers them with transformers' Auto classes; a model itself is imported when it is asked for.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from neurogame.modeling.baselines import DamConfig, EsimConfig
 from neurogame.modeling.configuration import NeuroGameConfig
-from neurogame.modeling.dam import DamConfig, DamForSequenceClassification
-from neurogame.modeling.esim import EsimConfig, EsimForSequenceClassification
-from neurogame.modeling.model import NeuroGameClassifierOutput, NeuroGameForSequenceClassification, overhead
+from neurogame.modeling.registration import register
+
+if TYPE_CHECKING:
+    from neurogame.modeling.dam import DamForSequenceClassification
+    from neurogame.modeling.esim import EsimForSequenceClassification
+    from neurogame.modeling.model import NeuroGameClassifierOutput, NeuroGameForSequenceClassification, overhead
+
+_LATER = {
+    "DamForSequenceClassification": "dam",
+    "EsimForSequenceClassification": "esim",
+    "NeuroGameClassifierOutput": "model",
+    "NeuroGameForSequenceClassification": "model",
+    "overhead": "model",
+}
 
 __all__ = [
     "DamConfig",
@@ -18,3 +33,16 @@ __all__ = [
     "NeuroGameForSequenceClassification",
     "overhead",
 ]
+
+register()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

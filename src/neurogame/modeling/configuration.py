@@ -9,11 +9,10 @@ from dataclasses import field, replace
 from typing import Any, Literal
 
 from transformers import AutoConfig
-from transformers.configuration_utils import PreTrainedConfig, SubConfigSpec
+from transformers.configuration_utils import PreTrainedConfig
 
 from neurogame.attention import PRESETS, AttentionConfig
 from neurogame.labels import ID2LABEL, LABEL2ID
-from neurogame.modeling.loading import load_tokenizer
 from neurogame.validation import check_choice, check_count
 
 Head = Literal["neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget"]
@@ -49,7 +48,7 @@ class NeuroGameConfig(PreTrainedConfig):
     """
 
     model_type = "neurogame"
-    sub_configs_defaults = {"encoder": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
+    sub_configs = {"encoder": AutoConfig}  # noqa: RUF012
 
     encoder: dict[str, Any] | PreTrainedConfig | None = None
     head: str = "neurogame"
@@ -80,7 +79,9 @@ class NeuroGameConfig(PreTrainedConfig):
             raise TypeError(f"attention must be a mapping of options of the layer, got {self.attention!r}")
         self.attention = dict(self.attention or {})
         if isinstance(self.encoder, str):  # a folder, or a name on the hub
-            self.encoder = AutoConfig.from_pretrained(self.encoder)
+            self.encoder = AutoConfig.from_pretrained(self.encoder, trust_remote_code=False)
+        if isinstance(self.encoder, Mapping | None):
+            self.encoder = AutoConfig.for_model(**{"model_type": "bert", **(self.encoder or {})})
         if kwargs.get("num_labels") not in (None, len(ID2LABEL)) and self.id2label == ID2LABEL:
             self.id2label = self.label2id = None  # a number of labels without names: transformers makes them up
         super().__post_init__(**kwargs)
@@ -228,6 +229,8 @@ def special_token_ids(tokenizer: Any) -> list[int]:
 
 def _ids_of(name: Any, where: dict[str, Any]) -> list[int]:
     """Those of the tokenizer beside a model."""
+    from neurogame.modeling.loading import load_tokenizer  # imports all that transformers' models need
+
     try:
         found = special_token_ids(load_tokenizer(name, **where))
     except ValueError as error:

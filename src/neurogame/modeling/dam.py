@@ -2,87 +2,34 @@
 
     premise, hypothesis ──attend──▶ soft alignments ──compare──▶ v₁, v₂ ──aggregate──▶ logits
 
-The frame (`WordPairConfig`, `WordPairModel`) takes one sequence "premise hypothesis", embeds its words,
-divides it by `token_type_ids`, and computes the loss; a model says how the two sides become one vector z
-and how z becomes logits. Word vectors and the tokenizer are in `words`.
+The frame (`WordPairModel`) takes one sequence "premise hypothesis", embeds its words, divides it by
+`token_type_ids`, and computes the loss; a model says how the two sides become one vector z and how z becomes
+logits. Its configuration is in `baselines`, word vectors and the tokenizer are in `words`.
 """
 
-from dataclasses import field
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 from transformers import initialization as init
-from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.modeling_utils import PreTrainedModel
 
 from neurogame._types import Bool, Float, Int, Tensor
-from neurogame.labels import ID2LABEL, LABEL2ID
-from neurogame.modeling.configuration import paired_labels
+from neurogame.modeling.baselines import DamConfig, WordPairConfig
+from neurogame.modeling.checking import safely
 from neurogame.modeling.loading import copy_unaligned
 from neurogame.modeling.losses import Mixup, classification_loss, mix
 from neurogame.modeling.words import (
     Source,
-    Trainable,
     Vectors,
     WordEmbedding,
     embedding_matrix,
     missing_rows,
     read_vectors,
 )
-from neurogame.validation import check_choice, check_count
-
-
-class WordPairConfig(PreTrainedConfig):
-    """What DAM and ESIM have in common.
-
-    Args:
-        vocab_size: words of the tokenizer.
-        embedding_size: dimension of the word vectors.
-        hidden_size: width of the layers.
-        dropout: see the model.
-        embeddings_trainable: which word vectors are trained: "all", "none", or those of the "missing" words,
-            which have no pretrained vector (all words, if no vectors have been loaded).
-        missing_words: how many those are; set by `from_words`. None: no vectors have been loaded.
-        initializer_range: standard deviation of untrained word vectors; that of GloVe 840B is .36.
-        temperature: logits are divided by it where probabilities are reported (never in the loss).
-    """
-
-    vocab_size: int = 30000
-    embedding_size: int = 300
-    hidden_size: int = 300
-    dropout: float | int = 0.5
-    embeddings_trainable: Trainable = "all"
-    missing_words: int | None = None
-    initializer_range: float | int = 0.36
-    temperature: float | int = 1.0
-    pad_token_id: int | None = 0
-    id2label: dict[int, str] | dict[str, str] | None = field(default_factory=lambda: dict(ID2LABEL))
-    label2id: dict[str, int] | dict[str, str] | None = field(default_factory=lambda: dict(LABEL2ID))
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        super().__post_init__(**kwargs)
-        for name in ("vocab_size", "embedding_size", "hidden_size"):
-            check_count(name, getattr(self, name))
-        check_choice("embeddings_trainable", self.embeddings_trainable, Trainable)
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be in [0, 1), got {self.dropout!r}")
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be > 0, got {self.temperature!r}")
-        self.id2label, self.label2id = paired_labels(self.id2label, self.label2id)
-
-
-class DamConfig(WordPairConfig):
-    """Configuration of `DamForSequenceClassification`; `dropout` acts after each hidden layer."""
-
-    model_type = "dam"
-
-    hidden_size: int = 200
-    dropout: float | int = 0.2
-    embeddings_trainable: Trainable = "missing"
 
 
 class Side(NamedTuple):
@@ -148,9 +95,10 @@ class WordPairModel(PreTrainedModel):
         return model
 
     @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
         """As every model's, and the logits are those of the saved model to the last bit."""
-        loaded = super().from_pretrained(*args, **kwargs)
+        kwargs = safely(pretrained_model_name_or_path, kwargs)
+        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         copy_unaligned(loaded[0] if isinstance(loaded, tuple) else loaded)
         return loaded
 
@@ -338,8 +286,3 @@ def _layers(*widths: int, dropout: float) -> nn.Sequential:
     for narrow, wide in pairwise(widths):
         layers += [nn.Linear(narrow, wide), nn.ReLU(), nn.Dropout(dropout)]
     return nn.Sequential(*layers)
-
-
-AutoConfig.register("dam", DamConfig, exist_ok=True)
-AutoModel.register(DamConfig, DamForSequenceClassification, exist_ok=True)
-AutoModelForSequenceClassification.register(DamConfig, DamForSequenceClassification, exist_ok=True)

@@ -10,20 +10,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 from transformers import initialization as init
 
 from neurogame._types import Bool, Float, Tensor
-from neurogame.modeling.dam import Side, WordPairConfig, WordPairModel, align
-
-
-class EsimConfig(WordPairConfig):
-    """Configuration of `EsimForSequenceClassification`.
-
-    `dropout` acts on the input of both BiLSTMs, the same components at every word, and in the classifier.
-    """
-
-    model_type = "esim"
+from neurogame.modeling.baselines import EsimConfig
+from neurogame.modeling.dam import Side, WordPairModel, align
 
 
 class EsimForSequenceClassification(WordPairModel):
@@ -124,8 +115,3 @@ def mean_max(x: Float[Tensor, "batch words dim"], real: Bool[Tensor, "batch word
     outside = ~real.unsqueeze(-1)
     mean = x.masked_fill(outside, 0.0).sum(dim=1) / real.sum(dim=1, keepdim=True)
     return torch.cat((mean.to(x.dtype), x.masked_fill(outside, -torch.inf).amax(dim=1)), dim=-1)
-
-
-AutoConfig.register("esim", EsimConfig, exist_ok=True)
-AutoModel.register(EsimConfig, EsimForSequenceClassification, exist_ok=True)
-AutoModelForSequenceClassification.register(EsimConfig, EsimForSequenceClassification, exist_ok=True)

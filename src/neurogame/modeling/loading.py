@@ -5,8 +5,10 @@ How a model of ours is built around them is in `modeling.model`.
 
 import inspect
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -19,6 +21,8 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 from transformers.utils import logging as transformers_logging
+
+from neurogame.modeling.checking import SAFELY, ModelError, check_folder, short
 
 
 def copy_unaligned(model: nn.Module) -> None:
@@ -39,11 +43,15 @@ def load_tokenizer(name: Any, **where: Any) -> PreTrainedTokenizerBase:
     every text would be a row of [UNK].
     """
     try:
-        found = AutoTokenizer.from_pretrained(name, **where)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{name} has no tokenizer that can be loaded: {' '.join(str(error).split()):.200}") from error
-    if len(found) <= len(set(found.all_special_ids)):
-        raise ValueError(f"{name} holds no tokenizer; save one beside the model")
+        found = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **where)
+        words = len(found) - len(set(found.all_special_ids))
+    except Exception as error:  # tokenizers raises nothing more special
+        raise ModelError(f"{name}: tokenizer.json is missing or damaged ({short(error)})") from error
+    if words < 1:
+        raise ModelError(f"{name} holds no tokenizer; save one beside the model (tokenizer.json): it has no words")
+    limit = found.model_max_length
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 1 <= limit < math.inf:
+        raise ModelError(f"{name}: the tokenizer's model_max_length must be a number of tokens, got {limit!r:.40}")
     return found
 
 
@@ -68,16 +76,15 @@ def load_encoder(name: Any, config: Any, **options: Any) -> tuple[PreTrainedMode
     """A pretrained encoder, from a checkpoint of the encoder itself or of a task on it; and the loader's own record.
 
     What the task left in the file (its head, the pooler) is dropped without a word. A checkpoint that
-    lacks weights of the encoder, or has them in other shapes, is refused.
+    lacks weights of the encoder, has them in other shapes, or as a pickle, is refused.
 
     Args:
         name: a folder, or a name on the hub.
         config: configuration of the encoder.
         options: what `from_pretrained` of transformers takes (dtype, device_map, attn_implementation …).
     """
-    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True, **without_pooler(config)}
-    with _no_report():
-        encoder, record = AutoModel.from_pretrained(name, config=config, **options)
+    options |= without_pooler(config)
+    encoder, record = _opened(AutoModel, name, config=config, **options)
     refuse_incomplete(name, encoder, record)
     copy_unaligned(encoder)
     return encoder, record
@@ -85,12 +92,24 @@ def load_encoder(name: Any, config: Any, **options: Any) -> tuple[PreTrainedMode
 
 def load_classifier(name: Any, **options: Any) -> PreTrainedModel:
     """transformers' own classifier of the family: its encoder as the checkpoint has it, its head loaded or new."""
-    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
-    with _no_report():
-        model, record = AutoModelForSequenceClassification.from_pretrained(name, **options)
+    model, record = _opened(AutoModelForSequenceClassification, name, **options)
     refuse_incomplete(name, model, record, part=f"{model.base_model_prefix}.")
     copy_unaligned(model)
     return model
+
+
+def _opened(auto: Any, name: Any, **options: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """What an Auto class makes of a folder or a name, safetensors only, with the record of what was not found there."""
+    folder = Path(str(name), options.get("subfolder") or "")
+    if folder.is_dir():
+        check_folder(folder, auto)
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True, **SAFELY}
+    with _no_report():
+        model, record = auto.from_pretrained(name, **options)
+    for key, weight in model.named_parameters():
+        if not weight.is_meta and not bool(weight.isfinite().all()):
+            raise ModelError(f"{name}: {key} holds NaN or infinite numbers; its training has probably diverged")
+    return model, record
 
 
 def refuse_incomplete(name: Any, model: PreTrainedModel, record: dict[str, Any], part: str = "") -> None:
@@ -119,7 +138,7 @@ def quiet() -> None:
 
 @contextmanager
 def _no_report() -> Iterator[None]:
-    """Without transformers' table of unused weights: `load_encoder` reads the same record and says what matters."""
+    """Without transformers' table of unused weights: `refuse_incomplete` says what of it matters."""
     logger = logging.getLogger("transformers.modeling_utils")
 
     def other(entry: logging.LogRecord) -> bool:

@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, can_return_tuple
 
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.attention import NeuroGameAttention, NeuroGameOutput
+from neurogame.modeling.checking import safely
 from neurogame.modeling.configuration import WHERE, NeuroGameConfig
 from neurogame.modeling.heads import POOLINGS, Pooled, Pooling, SpinsOutput
 from neurogame.modeling.loading import copy_unaligned, load_encoder, without_pooler
@@ -98,6 +99,7 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         """
         where = {key: kwargs[key] for key in WHERE if key in kwargs}
         if not _is_encoder(pretrained_model_name_or_path, where):
+            kwargs = safely(pretrained_model_name_or_path, kwargs)
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
             copy_unaligned(loaded[0] if isinstance(loaded, tuple) else loaded)
             return loaded
@@ -315,8 +317,3 @@ def _is_encoder(name: Any, where: dict[str, Any]) -> bool:
     if "model_type" not in found:
         raise ValueError(f"{name}: config.json has no model_type; is it the folder of a model?")
     return bool(found["model_type"] != NeuroGameConfig.model_type)
-
-
-AutoConfig.register(NeuroGameConfig.model_type, NeuroGameConfig, exist_ok=True)
-AutoModel.register(NeuroGameConfig, NeuroGameForSequenceClassification, exist_ok=True)
-AutoModelForSequenceClassification.register(NeuroGameConfig, NeuroGameForSequenceClassification, exist_ok=True)

@@ -11,11 +11,13 @@ package's vectors are read from its files without importing it, and nothing is u
 import gzip
 import json
 import os
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 import numpy as np
 import torch
@@ -27,9 +29,9 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.extras import need
+from neurogame.modeling.baselines import Trainable
 from neurogame.validation import check_count
 
-Trainable = Literal["all", "missing", "none"]
 Source = str | os.PathLike[str]
 Vectors = tuple[list[str], Float[Tensor, "words dim"]]
 
@@ -39,6 +41,7 @@ PAD, UNK, NULL, SEP = "[PAD]", "[UNK]", "[NULL]", "[SEP]"
 _TEXT = (".txt", ".vec", ".txt.gz", ".vec.gz")
 _ARRAY = (".npz", ".npy")
 _INDEX = (".json", ".txt", ".parquet")  # where the words of a .npy table may be
+_DAMAGE = (EOFError, MemoryError, TypeError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error)
 _ALLOWED = f"allowed: {', '.join(_TEXT + _ARRAY)}, or {PACKAGE}NAME"
 
 
@@ -61,12 +64,15 @@ def read_vectors(source: Source, vocabulary: Collection[str] | None = None, dim:
         raise FileNotFoundError(f"no word vectors at {str(source)!r}; {_ALLOWED}")
     if dim is not None:
         check_count("dim", dim)
-    if path.name.endswith(_TEXT):
-        words, rows = _read_text(path, vocabulary, dim)
-    elif path.name.endswith(_ARRAY):
-        words, rows = _read_array(path, vocabulary, dim)
-    else:
+    if not path.name.endswith(_TEXT + _ARRAY):
         raise ValueError(f"{path}: word vectors of an unknown kind; {_ALLOWED}")
+    reader = _read_text if path.name.endswith(_TEXT) else _read_array
+    try:
+        words, rows = reader(path, vocabulary, dim)
+    except (ValueError, *_DAMAGE) as error:
+        if str(path) in str(error):
+            raise
+        raise ValueError(f"{path} is damaged or cut short: {' '.join(str(error).split()):.200}") from error
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if bad.size:
         raise ValueError(f"{path}: the vector of {words[bad[0]]!r} has a number that is not finite")
@@ -114,7 +120,7 @@ def _read_text(path: Path, vocabulary: Collection[str] | None, dim: int | None) 
 def _read_array(path: Path, vocabulary: Collection[str] | None, dim: int | None) -> tuple[list[str], np.ndarray]:
     """A table of vectors and the list of its words, in one `.npz` or side by side."""
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if not {"words", "vectors"} <= set(archive.files):
                 raise ValueError(
                     f"{path}: needs arrays 'words' and 'vectors', has {', '.join(archive.files) or 'none'}"

@@ -1,20 +1,22 @@
-"""What every request and every answer goes through: a limit on sizes, headers that keep a browser safe, no traceback.
+"""What every request and every answer goes through: limits of size, time and number, headers that keep a browser safe.
 
 The page runs scripts from this server only and none inline, so a text that got into its markup could still do nothing.
-There are no CORS headers: pages of other sites cannot read the answers.
+There are no CORS headers unless a site was allowed: pages of others cannot read the answers.
 """
 
+import asyncio
 import logging
-import traceback
-from http import HTTPStatus
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from neurogame.serving.errors import RETRY, problem
+from neurogame.serving.logs import places
+from neurogame.serving.settings import Settings
+from neurogame.serving.watch import route
+
 log = logging.getLogger("neurogame.serving")
-BODY = 1 << 20  # bytes: two texts of the longest kind, every character escaped
 _POLICY = {
     "default-src": "'self'",
     "script-src": "'self'",
@@ -24,6 +26,8 @@ _POLICY = {
     "base-uri": "'none'",
     "form-action": "'none'",
     "frame-ancestors": "'none'",
+    "require-trusted-types-for": "'script'",
+    "trusted-types": "'none'",
 }
 HEADERS = {
     "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in _POLICY.items()),
@@ -36,10 +40,10 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: bodies of at most `body` bytes, `HEADERS` on every answer, one line for what went wrong here."""
+    """ASGI middleware: the limits of `settings`, `HEADERS` on every answer, one line for what went wrong here."""
 
-    def __init__(self, app: ASGIApp, body: int = BODY) -> None:
-        self.app, self.body = app, body
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings, self.active = app, settings, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -58,28 +62,43 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-cache" if scope["method"] in ("GET", "HEAD") else "no-store")
             await send(message)
 
+        if self.active >= self.settings.active:
+            scope["state"]["notes"]["refused"] = "active"
+            await problem(503, f"{self.active} requests are under way already", RETRY)(scope, receive, guarded)
+            return
+        self.active += 1
         try:
             await self.app(scope, self._counted(scope, receive), guarded)
         except Exception as error:
             if started:
                 raise
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            log.error("%s at %s\n%s", type(error).__name__, scope["path"], frames)  # noqa: TRY400  texts may be in it
-            answer = JSONResponse({"error": "internal error; the server's log says where"}, HTTPStatus(500))
-            await answer(scope, receive, guarded)
+            said = {"error": type(error).__name__, "route": route(scope["path"]), "where": places(error.__traceback__)}
+            log.error("internal error", extra={"fields": said})  # noqa: TRY400  a text may be in the error itself
+            await problem(500, "internal error; the server's log says where")(scope, receive, guarded)
+        finally:
+            self.active -= 1
 
     def _counted(self, scope: Scope, receive: Receive) -> Receive:
-        """The body, up to the limit, whether its size was announced or not."""
+        """The body, up to the limits, whether its size was announced or not."""
         announced = Headers(scope=scope).get("content-length", "")
-        seen = 0
+        most, patience = self.settings.body, self.settings.patience
+        end = asyncio.get_running_loop().time() + patience
+        seen, more = 0, True
 
         async def counted() -> Message:
-            nonlocal seen
-            message = {} if announced.isdecimal() and int(announced) > self.body else await receive()
-            seen += len(message.get("body", b""))
-            if not message or seen > self.body:
-                size = f"{announced} bytes" if not message else f"more than {self.body} bytes"
-                raise HTTPException(HTTPStatus(413), f"the request has {size}; at most {self.body} are taken")
+            nonlocal seen, more
+            if announced.isdecimal() and (len(announced) > 18 or int(announced) > most):
+                raise HTTPException(413, f"the request has {announced[:18]} bytes; at most {most} are taken")
+            if not more:  # whether whoever asked is still there
+                return await receive()
+            try:
+                async with asyncio.timeout_at(end):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"the request was not sent within {patience:g} s") from None
+            seen, more = seen + len(message.get("body", b"")), message.get("more_body", False)
+            if seen > most:
+                raise HTTPException(413, f"the request has more than {most} bytes; at most {most} are taken")
             return message
 
         return counted

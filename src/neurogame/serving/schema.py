@@ -2,17 +2,22 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 CHARACTERS = 20_000  # per side
 WORDS = 600  # of a pair that is explained: the interactions are words × words, and no model here reads more
 COLDEST, HOTTEST = 0.001, 1000.0
-SAMPLES, STEPS = (
-    2000,
-    64,
-)  # at most; a step is a forward and a backward pass, and all it computes is kept for the latter
+SAMPLES = 2000  # at most
+STEPS = 64  # of a method whose samples are steps: forward and backward, and all is kept for the latter
+
+
+def _whole(value: Any) -> Any:
+    """To JSON Schema 2.0 is an integer; "2" and true are none."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
 
 Text = Annotated[str, Field(max_length=CHARACTERS)]
+WHOLE = BeforeValidator(_whole)  # the last of a number's annotations, or its limits are missing in the description
 Numbers = list[float]
 
 
@@ -22,6 +27,7 @@ class Pair(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
+        strict=True,  # "1" is no number
         json_schema_extra={"examples": [{"premise": "A man sleeps.", "hypothesis": "Nobody is awake."}]},
     )
 
@@ -36,7 +42,7 @@ class Question(Pair):
     target: str | None = Field(None, max_length=100, description="The label to explain; by default the predicted one.")
     contrast: str | None = Field(None, max_length=100, description="Explain the target against this label.")
     level: Literal["word", "token"] = Field("word", description="Words, or the pieces the model reads.")
-    removed: list[Annotated[int, Field(ge=0)]] = Field(
+    removed: list[Annotated[int, Field(ge=0), WHOLE]] = Field(
         default_factory=list,
         max_length=CHARACTERS,
         description="Numbers of words (as `words` lists them, from 0) that are deleted before the model reads.",
@@ -48,10 +54,10 @@ class Question(Pair):
         allow_inf_nan=False,
         description="γ of every head times this, for this request: small, and every α is 0 or 1; large, and it is ½.",
     )
-    samples: Annotated[int, Field(strict=True, ge=2, le=SAMPLES)] | None = Field(
+    samples: Annotated[int, Field(ge=2, le=SAMPLES), WHOLE] | None = Field(
         None, description=f"How much work the method may do, by default its own choice; of steps at most {STEPS}."
     )
-    seed: int = Field(0, strict=True, ge=0, le=2**32 - 1, description="Of what is drawn.")
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1), WHOLE] = Field(0, description="Of what is drawn.")
 
 
 class Said(BaseModel):
@@ -108,9 +114,9 @@ class MethodInfo(BaseModel):
 
 
 class Health(BaseModel):
-    """The server is up, and what it serves."""
+    """The server is ready, and what it serves."""
 
-    status: Literal["ok"] = "ok"
+    status: Literal["ready"] = "ready"
     version: str
     model: str
     labels: list[str]
@@ -118,9 +124,20 @@ class Health(BaseModel):
     characters: int = Field(CHARACTERS, description="Of each text, at most.")
     methods: list[MethodInfo]
     has_temperature: bool = Field(description="Whether temperature_factor works for this model.")
+    queue: int = Field(description="Requests that wait for the model now.")
+    waiting: int = Field(description="Requests that may wait; the next one is turned away.")
+    batch: int = Field(description="Pairs per forward pass, at most.")
 
 
 class Problem(BaseModel):
     """Why there is no answer."""
 
     error: str = Field(description="One line.")
+
+
+class NotReady(Problem):
+    """The server is up, but not to be sent requests now."""
+
+    status: Literal["loading", "draining"]
+    version: str
+    queue: int = Field(description="Requests that wait for the model now.")

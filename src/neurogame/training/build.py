@@ -22,6 +22,7 @@ from neurogame.modeling import (
     NeuroGameConfig,
     NeuroGameForSequenceClassification,
 )
+from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.loading import load_classifier, load_tokenizer
 from neurogame.modeling.words import build_tokenizer, read_vectors
 from neurogame.nli import max_length
@@ -68,7 +69,7 @@ def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTraine
         model, tokenizer = _words(config, splits) if section.kind in ("dam", "esim") else _pretrained(section)
     except ConfigError:
         raise
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+    except UNLOADABLE as error:
         first = " ".join(str(error).split())
         raise ConfigError(f"model: {section.encoder or section.kind} cannot be built: {first:.400}") from error
     length, most = config.data.max_length, max_length(model, tokenizer)
@@ -83,7 +84,7 @@ def _pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrainedToken
     name = str(section.encoder)
     if not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
         raise ConfigError(f"model.encoder: no model folder at {name}")
-    found = AutoConfig.from_pretrained(name)
+    found = AutoConfig.from_pretrained(name, trust_remote_code=False)
     if section.kind == "transformers":
         for option in section.options:
             if not hasattr(found, option):

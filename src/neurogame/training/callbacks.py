@@ -1,7 +1,6 @@
-"""What happens between the steps of a run: averaging, temperature, complete checkpoints, the best model, progress."""
+"""What happens between the steps of a run: averaging, temperature, the log, the best model, progress."""
 
 import math
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,11 @@ from transformers.trainer_callback import ProgressCallback
 
 from neurogame.attention import NeuroGameAttention
 from neurogame.training.config import GammaSection
+from neurogame.writing import filled
 
 if TYPE_CHECKING:
     from neurogame.training.trainer import NeuroGameTrainer
 
-COMPLETE = "complete"  # the last file of a checkpoint: one without it was cut off while it was written
 METRIC = "eval_accuracy"
 
 
@@ -83,42 +82,14 @@ class TemperatureSchedule(TrainerCallback):
             self._set(section.start ** (1.0 - t) * section.end**t)
 
 
-class CompleteCheckpoints(TrainerCallback):
-    """Marks a checkpoint as whole once everything of it has been written, and only then deletes older ones.
-
-    The log is written out with it: what has been summed up since the last entry is not in a checkpoint.
-    """
-
-    def __init__(self, keep: int) -> None:
-        self.keep = keep
+class LogWithCheckpoints(TrainerCallback):
+    """The log is written out with each checkpoint: what has been summed up since the last entry is not in one."""
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """A checkpoint within an epoch is due."""
         control.should_log |= control.should_save
 
     on_epoch_end = on_step_end
-
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """The Trainer has written all its files."""
-        folder = Path(args.output_dir)
-        if args.should_save:
-            (folder / f"checkpoint-{state.global_step}" / COMPLETE).touch()
-            for path in checkpoints(folder)[: -self.keep]:
-                shutil.rmtree(path)
-
-
-def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints that are whole, the newest last."""
-    whole = [path for path in folder.glob("checkpoint-*") if (path / COMPLETE).exists()]
-    return sorted(whole, key=lambda path: int(path.name.rpartition("-")[2]))
-
-
-def delete_unfinished(folder: Path) -> None:
-    """Checkpoints that were cut off while they were written."""
-    whole = checkpoints(folder)
-    for path in folder.glob("checkpoint-*"):
-        if path not in whole:
-            shutil.rmtree(path)
 
 
 def exhausted(log: list[dict[str, Any]], patience: int | None) -> bool:
@@ -146,12 +117,9 @@ class BestModel(TrainerCallback):
             control.should_training_stop = True
 
     def _keep(self) -> None:
-        """Written beside the old one, then put in its place."""
-        fresh = self.folder.with_name(self.folder.name + ".new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        self.trainer.save_model(str(fresh), _internal_call=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        fresh.rename(self.folder)
+        """Written aside, then put in the place of the old one."""
+        with filled(self.folder, last="config.json") as fresh:
+            self.trainer.save_model(str(fresh), _internal_call=True)
 
 
 class Bar(ProgressCallback):
@@ -166,3 +134,9 @@ class Bar(ProgressCallback):
             shown = {short: f"{logs[name]:.4g}" for name, short in names.items() if name in logs}
             self._shown = {**getattr(self, "_shown", {}), **shown}
             self.training_bar.set_postfix(self._shown)
+
+    def close(self) -> None:
+        """However the run has ended: what is said next begins on a line of its own."""
+        for bar in (self.prediction_bar, self.training_bar):
+            if bar is not None:
+                bar.close()

@@ -23,8 +23,8 @@ from transformers import BertConfig
 
 from neurogame.attention import AttentionConfig
 from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
+from neurogame.modeling.baselines import WordPairConfig
 from neurogame.modeling.configuration import Head
-from neurogame.modeling.dam import WordPairConfig
 
 Kind = Literal["neurogame", "transformers", "dam", "esim"]
 Schedule = Literal["multistep", "linear", "cosine", "constant", "plateau"]

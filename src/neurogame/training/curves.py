@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from neurogame.extras import need
+from neurogame.writing import save_figure
 
 
 def draw(history: list[dict[str, Any]], path: str | Path) -> None:
@@ -41,4 +42,4 @@ def draw(history: list[dict[str, Any]], path: str | Path) -> None:
     rate.set_ylabel("learning rate")
     rate.set_xlabel("optimiser step")
     rate.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path, dpi=120)

@@ -32,9 +32,11 @@ from neurogame.extras import need
 from neurogame.nli import NLI
 from neurogame.training import card, curves
 from neurogame.training.build import Splits, build, encoded_training, read_splits
-from neurogame.training.callbacks import METRIC, Bar, BestModel, checkpoints, delete_unfinished, exhausted
+from neurogame.training.callbacks import METRIC, Bar, BestModel, exhausted
+from neurogame.training.checkpoints import checkpoints, delete_unfinished
 from neurogame.training.config import ConfigError, RunConfig, TrainingError, dump_config
-from neurogame.training.trainer import NeuroGameTrainer
+from neurogame.training.trainer import NeuroGameTrainer, readable
+from neurogame.writing import write_text
 
 
 def train(config: RunConfig, *, resume: bool = False, show_progress: bool = True) -> dict[str, Any]:
@@ -80,14 +82,15 @@ def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
         if written.read_text(encoding="utf-8") != text:
             raise ConfigError(f"{written} differs from this configuration; a run is resumed as it was started")
         delete_unfinished(folder / "checkpoints")
+        for left in folder.glob("*.new"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
         return
     taken = f"{folder} already holds a run; give this one another name, or go on with it with --resume"
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(path.suffix != ".new" for path in folder.iterdir())):
         raise ConfigError(taken)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with written.open("x", encoding="utf-8") as file:  # of two runs that start at once one gets it
-            file.write(text)
+        write_text(written, text, new=True)  # of two runs that start at once one gets it
     except FileExistsError:
         raise ConfigError(taken) from None
 
@@ -96,11 +99,17 @@ def _run(trainer: NeuroGameTrainer, *, resume: bool) -> None:
     """Train to the end; a resumed run that had stopped for want of patience stays stopped."""
     whole = checkpoints(Path(trainer.args.output_dir)) if resume else []
     if whole:
-        state = TrainerState.load_from_json(str(whole[-1] / "trainer_state.json"))
+        with readable(whole[-1]):
+            state = TrainerState.load_from_json(str(whole[-1] / "trainer_state.json"))
         if exhausted(state.log_history, trainer.recipe.patience):
             trainer.state = state
             return
-    trainer.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
+    finally:
+        for callback in trainer.callback_handler.callbacks:
+            if isinstance(callback, Bar):
+                callback.close()
 
 
 def arguments(config: RunConfig) -> TrainingArguments:
@@ -185,20 +194,16 @@ def measured(found: EvalPrediction) -> dict[str, float]:
 def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits) -> NLI:
     """The best model, its temperature fitted on dev, saved as `model/`."""
     best = config.folder / "best"
-    if not best.is_dir():
+    if not (best / "config.json").is_file():
         raise TrainingError(f"{best} is missing: the best model of this run has been deleted")
-    model = type(trainer.model).from_pretrained(best, dtype=torch.float32)
+    model = type(trainer.model).from_pretrained(best, dtype=torch.float32, use_safetensors=True)
     nli = NLI(model, trainer.processing_class, name=config.name)
     if config.training.calibrate:
         pairs = [(pair.premise, pair.hypothesis) for pair in splits.dev]
         logits = nli.logits(pairs, batch_size=config.training.eval_batch_size).double().numpy()
         gold = np.array([nli.labels.index(str(pair.label)) for pair in splits.dev])
         nli.temperature = round(fit_temperature(logits, gold), 4)
-    fresh = config.folder / "model.new"
-    shutil.rmtree(fresh, ignore_errors=True)
-    nli.save_pretrained(fresh)
-    shutil.rmtree(config.folder / "model", ignore_errors=True)
-    fresh.rename(config.folder / "model")
+    nli.save_pretrained(config.folder / "model")
     return nli
 
 
@@ -231,10 +236,9 @@ def _write(
     }
     curves.draw(history, folder / "curves.png")
     figures.confusion(report, folder / "confusion.png")
-    (folder / "report.md").write_text(report.to_markdown(), encoding="utf-8")
-    (folder / "model" / "README.md").write_text(card.write(config, metrics, report), encoding="utf-8")
-    fresh = folder / "metrics.json.new"
-    fresh.write_text(json.dumps(metrics, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    fresh.rename(folder / "metrics.json")  # last: its presence says that the run has ended
+    write_text(folder / "report.md", report.to_markdown())
+    write_text(folder / "model" / "README.md", card.write(config, metrics, report))
+    # last: its presence says that the run has ended
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
     shutil.rmtree(folder / "best", ignore_errors=True)
     return metrics

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -21,12 +22,14 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import Dataset, Sampler
 from transformers import Trainer, TrainingArguments
 
-from neurogame import kernels
 from neurogame.attention import NeuroGameAttention
+from neurogame.modeling.checking import UNLOADABLE, WEIGHTS, short
 from neurogame.modeling.losses import Mixup, classification_loss
-from neurogame.training.callbacks import AverageWeights, CompleteCheckpoints, Epochs, TemperatureSchedule
+from neurogame.training.callbacks import AverageWeights, Epochs, LogWithCheckpoints, TemperatureSchedule
+from neurogame.training.checkpoints import UNFINISHED, checkpoints, delete_unfinished, finished
 from neurogame.training.config import TrainingError, TrainingSection
 from neurogame.training.randomness import LengthGroupedSampler, derive, generator
+from neurogame.writing import UNWRITABLE, reason
 
 TRAINING_WEIGHTS = "training_weights.safetensors"  # beside model.safetensors, which holds the averaged ones
 
@@ -45,7 +48,6 @@ class NeuroGameTrainer(Trainer):
 
     def __init__(self, model: nn.Module, args: TrainingArguments, recipe: TrainingSection, **options: Any) -> None:
         super().__init__(model=model, args=args, **options)
-        kernels.library()  # built now or never: a run whose rounding changes half-way cannot be repeated
         self.recipe = recipe
         self.model_accepts_loss_kwargs = False  # the loss below is a mean over rows; see `compute_loss`
         self.averaged: AveragedModel | None = None
@@ -54,7 +56,7 @@ class NeuroGameTrainer(Trainer):
             self.add_callback(AverageWeights(self))
         if any(isinstance(module, NeuroGameAttention) for module in self.model.modules()):
             self.add_callback(TemperatureSchedule(self, recipe.gamma))
-        self.add_callback(CompleteCheckpoints(recipe.keep))
+        self.add_callback(LogWithCheckpoints())
         self.sampler: LengthGroupedSampler | None = None
         self.add_callback(Epochs(self))
         self._freeze()
@@ -250,16 +252,73 @@ class NeuroGameTrainer(Trainer):
             weights = {name: tensor.contiguous().clone() for name, tensor in self.model.state_dict().items()}
             save_file(weights, folder / TRAINING_WEIGHTS, {"averaged": str(int(self.averaged.n_averaged))})
 
+    def _get_output_dir(self, trial: Any) -> str:
+        """Where the Trainer writes checkpoints: see `training.checkpoints`."""
+        return str(Path(self.args.output_dir) / UNFINISHED)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Whole or not at all."""
+        folder, step = Path(self.args.output_dir), self.state.global_step
+        try:
+            super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()  # each process has written a file of its own
+            if self.args.should_save:
+                finished(folder, step, self.recipe.keep)
+        except UNWRITABLE as error:
+            if self.args.should_save:
+                delete_unfinished(folder)
+            last = next((path.name for path in reversed(checkpoints(folder))), "the start")
+            what = f"{folder}: the checkpoint of step {step} cannot be written"
+            raise TrainingError(f"{what}: {reason(error)}; --resume goes on from {last}") from error
+
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        """The averaged weights go to the average, the trained ones to the model."""
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
-        if self.averaged is None:
+        """The averaged weights go to the average, the trained ones to the model; all must be there, as safetensors."""
+        folder = Path(resume_from_checkpoint)
+        tied = getattr(self.model, "all_tied_weights_keys", None) or {}
+        with readable(folder):
+            with safe_open(folder / WEIGHTS, framework="pt") as file:
+                missing = self.model.state_dict().keys() - tied.keys() - set(file.keys())
+            if missing:  # the Trainer would leave them as they are, without a word
+                raise TrainingError(f"{len(missing)} weights are missing, {min(missing)} among them")
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+            if self.averaged is None:
+                return
+            path = folder / TRAINING_WEIGHTS
+            self.averaged.module.load_state_dict(self.model.state_dict())
+            with safe_open(path, framework="pt") as file:
+                self.averaged.n_averaged.fill_(int(file.metadata()["averaged"]))
+            self.model.load_state_dict(load_file(path))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """As the Trainer's, which reads tensors and plain values only (`weights_only`)."""
+        if checkpoint is None:
             return
-        path = Path(resume_from_checkpoint) / TRAINING_WEIGHTS
-        self.averaged.module.load_state_dict(self.model.state_dict())
-        with safe_open(path, framework="pt") as file:
-            self.averaged.n_averaged.fill_(int(file.metadata()["averaged"]))
-        self.model.load_state_dict(load_file(path))
+        if self.is_fsdp_enabled:
+            raise TrainingError(f"{checkpoint} cannot be resumed from under FSDP: it would read a pickle")
+        with readable(checkpoint):
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        """Likewise."""
+        with readable(checkpoint):
+            super()._load_rng_state(checkpoint)
+
+    def _load_scaler(self, checkpoint: str | None) -> None:
+        """Likewise."""
+        with readable(checkpoint):
+            super()._load_scaler(checkpoint)
+
+
+@contextmanager
+def readable(folder: str | Path | None) -> Iterator[None]:
+    """A checkpoint that is damaged, of another model, or holds more than tensors, ends a run in one line."""
+    advice = "delete it to go on from the one before"
+    try:
+        yield
+    except UnpicklingError as error:
+        raise TrainingError(f"{folder} holds a pickle of other than tensors, which was not run; {advice}") from error
+    except (EOFError, *UNLOADABLE) as error:
+        raise TrainingError(f"{folder} cannot be resumed from: {short(error)}; {advice}") from error
 
 
 def first_rows(batch: dict[str, Tensor], count: int) -> dict[str, Tensor]:

@@ -1,5 +1,7 @@
 // Questions to the server. What was asked lately is not asked again: a word put back is there at once.
 
+import { another, authorization, current } from "./token.js";
+
 const KEPT = 60;
 const GRACE = 300; // ms that a question has left when a newer one comes: what is fast is shown while a slider moves
 const asked = new Map(); // by path and body: { answer, controller, end }
@@ -19,11 +21,12 @@ export class Abandoned extends Refused {
 }
 
 async function send(path, body, signal) {
+  const token = current();
   let response;
   try {
     response = await fetch(path, body && {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
+      headers: { "Content-Type": "application/json", ...authorization() },
       body: JSON.stringify(body),
       signal,
     });
@@ -31,6 +34,7 @@ async function send(path, body, signal) {
     throw new Refused(0, "The server does not answer; is it still running?");
   }
   if (response.ok) return response;
+  if (response.status === 401 && await another(token)) return send(path, body, signal);
   const said = await response.json().catch(() => ({}));
   throw new Refused(response.status, said.error ?? `The server says ${response.status}.`);
 }

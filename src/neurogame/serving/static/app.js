@@ -18,6 +18,7 @@ import { changesOf, showVerdict } from "./verdict.js";
 
 const TYPING = 250; // ms without a key until what is typed is asked
 const LINKING = 320; // ms without a change until the address has it: Safari takes a hundred of them in 30 s
+const LOADING = 1000; // ms between two looks at whether the model is loaded
 const ALL = "all"; // methods beside the first
 
 let state = fresh();
@@ -367,6 +368,10 @@ async function begin() {
   try {
     server = await health();
   } catch (error) {
+    if (error.status === 503) { // the model is still loading
+      $("said").textContent = capital(`${error.message} …`);
+      return setTimeout(begin, LOADING);
+    }
     $("main").dataset.busy = "false";
     idle("No answer.");
     return problem(error.message);

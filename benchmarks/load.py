@@ -1,0 +1,210 @@
+"""`neurogame serve` under load, on loopback, with wrk: results/load.json.
+
+    python benchmarks/load.py              # some six minutes; leave the machine alone meanwhile
+    python benchmarks/load.py --seconds 2 --requests 2000 --only tiny --dry
+
+For the embedded model and for a tiny one, of which nearly all the time is not the model: requests per second and the
+quantiles of their time at 1, 8 and 64 clients, with batches (the default) and with one request at a time (`--batch 1`),
+by turns in one run; then 256 clients, more than may wait, of whom some are turned away with 503. With the tiny model
+also the memory of the server over 30 000 requests. Pairs are generated, of one to four sentences.
+"""
+
+import argparse
+import json
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from common import Clock, progress, save, show
+
+LUA = Path(__file__).with_name("load.lua")
+CLIENTS = (1, 8, 64)
+TOO_MANY = 256
+UNBATCHED, BATCHED = 1, 32
+PAIRS = 2000
+
+
+def main() -> None:
+    """Measure, print, store."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=15, help="per row")
+    parser.add_argument("--requests", type=int, default=30_000, help="over which memory is watched")
+    parser.add_argument("--only", choices=["embedded", "tiny"])
+    parser.add_argument("--dry", action="store_true", help="store nothing")
+    options = parser.parse_args()
+    if shutil.which("wrk") is None:
+        parser.error("wrk is not installed (apt install wrk)")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no server is left behind
+    clock, rows, memory = Clock(), [], []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        bodies = _bodies(folder / "bodies.jsonl")
+        models = {"embedded": None, "tiny": _tiny(folder / "tiny")}
+        for model, path in models.items():
+            if options.only in (None, model):
+                rows += _compared(model, path, bodies, options.seconds)
+        if options.only in (None, "tiny"):
+            memory = _memory(models["tiny"], bodies, options.requests, options.seconds)
+    show("neurogame serve under load", rows)
+    found = {"rows": rows, "batching": _gains(rows), "memory": memory, "growth_mb": _growth(memory)}
+    print(json.dumps({name: found[name] for name in ("batching", "growth_mb")}))
+    if not options.dry:
+        save("load", clock(), **found)
+
+
+class Server:
+    """A server that runs: where, and what it says of itself."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def metrics(self, *names: str) -> list[float]:
+        """Numbers of /metrics, of one moment."""
+        with urllib.request.urlopen(f"{self.url}metrics", timeout=60) as response:  # noqa: S310  our own
+            values = dict(line.rsplit(" ", 1) for line in response.read().decode().splitlines())
+        return [float(values[name]) for name in names]
+
+
+@contextmanager
+def _served(model: Path | None, batch: int) -> Iterator[Server]:
+    """`neurogame serve` in a process of its own, ended by SIGTERM, cleanly or not at all."""
+    verb = [sys.executable, "-m", "neurogame", "serve", "--port", "0", "--batch", str(batch)]
+    verb += [] if model is None else ["--model", str(model)]
+    with tempfile.TemporaryFile("w+") as log, subprocess.Popen(verb, stderr=log) as process:  # noqa: S603  ourselves
+        try:
+            yield Server(_address(process, log))
+            process.terminate()
+            if process.wait(timeout=120):
+                raise RuntimeError(f"the server ended with {process.returncode}")
+        finally:
+            process.kill()
+
+
+def _address(process: "subprocess.Popen[bytes]", log: Any) -> str:
+    while process.poll() is None:
+        log.seek(0)
+        found = re.search(r"neurogame serve: (http://\S+)", log.read())
+        if found:
+            return found[1]
+        time.sleep(0.1)
+    log.seek(0)
+    raise RuntimeError(f"the server did not start: {log.read()}")
+
+
+def _wrk(server: Server, bodies: Path, clients: int, seconds: float) -> dict[str, Any]:
+    """What wrk counts and measures."""
+    counts = "neurogame_batch_pairs_count", "neurogame_batch_pairs_sum"
+    before = server.metrics(*counts)
+    verb = ["wrk", "-t1", f"-c{clients}", f"-d{max(1, round(seconds))}s", "--timeout", "60s", "-s", str(LUA)]
+    said = subprocess.run(  # noqa: S603
+        [*verb, f"{server.url}predict", "--", str(bodies)], capture_output=True, text=True, check=True
+    ).stdout
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    passes, pairs = (after - b for after, b in zip(server.metrics(*counts), before, strict=True))
+    elapsed = found.pop("seconds")
+    return {"per_second": round(found["ok"] / elapsed, 1), **found, "mean_batch": round(pairs / max(passes, 1), 2)}
+
+
+def _compared(model: str, path: Path | None, bodies: Path, seconds: float) -> list[dict[str, Any]]:
+    """Batched and unbatched by turns, then too many at once."""
+    rows = []
+    with ExitStack() as stack:
+        servers = {batch: stack.enter_context(_served(path, batch)) for batch in (BATCHED, UNBATCHED)}
+        for server in servers.values():
+            _wrk(server, bodies, 8, min(seconds, 3))
+        for clients in CLIENTS:
+            for batch, server in servers.items():
+                row = _wrk(server, bodies, clients, seconds)
+                rows.append({"model": model, "batch": batch, "clients": clients, **row})
+                progress(str(rows[-1]))
+        row = _wrk(servers[BATCHED], bodies, TOO_MANY, seconds)
+        rows.append({"model": model, "batch": BATCHED, "clients": TOO_MANY, **row})
+        progress(str(rows[-1]))
+    return rows
+
+
+def _memory(path: Path | None, bodies: Path, requests: int, seconds: float) -> list[dict[str, float]]:
+    """Megabytes of the server as requests are answered, up to their number."""
+    found, done = [], 0
+    with _served(path, BATCHED) as server:
+        while done < requests:
+            done += _wrk(server, bodies, 64, min(seconds, 5))["ok"]
+            (size,) = server.metrics("process_resident_memory_bytes")
+            found.append({"requests": done, "mb": round(size / 2**20, 1)})
+            progress(str(found[-1]))
+    return found
+
+
+def _growth(memory: list[dict[str, float]]) -> float | None:
+    """Megabytes between a third of the requests, when all buffers have their size, and the last."""
+    if not memory:
+        return None
+    first = next(row for row in memory if row["requests"] >= memory[-1]["requests"] / 3)
+    return round(memory[-1]["mb"] - first["mb"], 1)
+
+
+def _gains(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Requests per second with batches over those without, by model and clients."""
+    speed = {(row["model"], row["batch"], row["clients"]): row["per_second"] for row in rows}
+    return {
+        model: {
+            str(clients): round(speed[model, BATCHED, clients] / max(speed[model, UNBATCHED, clients], 1e-9), 2)
+            for clients in CLIENTS
+        }
+        for model in dict.fromkeys(row["model"] for row in rows)
+    }
+
+
+def _bodies(path: Path) -> Path:
+    """Pairs of one to four generated sentences and one, a request per line."""
+    from neurogame.data.grammar import generate
+
+    texts = [pair.premise for pair in generate(PAIRS, seed=0)]
+    rng = random.Random(0)
+    with path.open("w", encoding="utf-8") as file:
+        for _ in range(PAIRS):
+            premise = " ".join(rng.choices(texts, k=rng.randint(1, 4)))
+            file.write(json.dumps({"premise": premise, "hypothesis": rng.choice(texts)}) + "\n")
+    return path
+
+
+def _tiny(folder: Path) -> Path:
+    """A model with random weights, width 32, two layers."""
+    import torch
+    from transformers import BertConfig, BertTokenizer
+
+    from neurogame.data.grammar import generate
+    from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
+
+    words = sorted({word for pair in generate(PAIRS, seed=0) for word in re.findall(r"\w+|\W", pair.premise.lower())})
+    tokenizer = BertTokenizer(
+        vocab={word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])}
+    )
+    tokenizer.model_max_length = 128
+    torch.manual_seed(0)
+    encoder = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=128,
+    )
+    model = NeuroGameForSequenceClassification(NeuroGameConfig(head="neurogame", encoder=encoder, spins=12))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+if __name__ == "__main__":
+    main()

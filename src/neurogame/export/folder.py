@@ -1,0 +1,138 @@
+"""What an exported model is on disk, and what its config.json says.
+
+    FOLDER/
+      model.onnx     the graph with its weights (beyond 1.5 GB: weights in model.onnx.data)
+      config.json    `Manifest`: labels, temperature, longest pair, coalitions, outputs, by which version, checksum
+      tokenizer.json, tokenizer_config.json
+
+A folder that is damaged, or is something else, is refused in one line.
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from neurogame.embedded import digest
+from neurogame.modeling.checking import ModelError, short
+
+FORMAT, VERSION = "neurogame-onnx", 1
+MODEL, CONFIG = "model.onnx", "config.json"
+Extra = Literal["values", "couplings"]
+OUTPUTS = ("logits", "alpha", "shapley", "banzhaf", "coupling")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The coalitions in the graph: `samples` per law, for up to `tokens` tokens."""
+
+    seed: int
+    samples: int
+    tokens: int
+
+
+@dataclass
+class Manifest:
+    """config.json of an exported model."""
+
+    name: str
+    architecture: str
+    head: str | None  # of a NeuroGame model
+    labels: list[str]  # of the logits, in order
+    temperature: float  # probabilities are softmax(logits/temperature)
+    max_length: int  # tokens of a pair; what is longer is cut
+    parameters: int
+    inputs: list[str]
+    outputs: list[str]
+    bank: Drawn | None  # None: the model draws nothing
+    quantized: str | None
+    logit_error: float  # largest difference to torch when it was exported
+    versions: dict[str, str]  # of neurogame and what it used
+    sha256: dict[str, str]  # of the other files
+    format: str = FORMAT
+    version: int = VERSION
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+    # What `NLI` asks the configuration of a model for.
+
+    @property
+    def num_labels(self) -> int:
+        """How many logits there are."""
+        return len(self.labels)
+
+    @property
+    def id2label(self) -> dict[int, str]:
+        """Names of the logits."""
+        return dict(enumerate(self.labels))
+
+    @property
+    def label2id(self) -> dict[str, int]:
+        """The other way round."""
+        return {label: i for i, label in enumerate(self.labels)}
+
+
+def write(manifest: Manifest, folder: Path) -> None:
+    """config.json."""
+    (folder / CONFIG).write_text(json.dumps(manifest.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def sums(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file but config.json."""
+    return {path.name: digest(path) for path in sorted(folder.iterdir()) if path.is_file() and path.name != CONFIG}
+
+
+def read(folder: Path) -> Manifest:
+    """config.json of a folder whose files are as they were written."""
+    if not (folder / MODEL).is_file():
+        if (folder / "model.safetensors").is_file():
+            raise ModelError(f"{folder} is a torch model: load it without backend='onnx', or `neurogame export` it")
+        raise ModelError(f"{folder} holds no {MODEL}; `neurogame export` writes one")
+    manifest = _manifest(folder / CONFIG)
+    found = sums(folder)
+    for name, expected in manifest.sha256.items():
+        if found.get(name) != expected:
+            state = "damaged: its SHA-256 is not that in config.json" if name in found else "missing"
+            raise ModelError(f"{folder}: {name} is {state}; export the model again")
+    return manifest
+
+
+def _manifest(path: Path) -> Manifest:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is missing or no JSON: {short(error)}") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ModelError(f"{path} is not that of an exported model; allowed: what `neurogame export` wrote")
+    if found.get("version") != VERSION:
+        raise ModelError(
+            f"{path} has version {found.get('version')!r:.20}, this neurogame reads {VERSION}: export again"
+        )
+    missing = [field.name for field in fields(Manifest) if field.name not in found]
+    if missing:
+        raise ModelError(f"{path} lacks {', '.join(missing)}; export the model again")
+    try:
+        bank = None if found["bank"] is None else Drawn(**found["bank"])
+        manifest = Manifest(**{**{field.name: found[field.name] for field in fields(Manifest)}, "bank": bank})
+        return _checked(manifest, path)
+    except (TypeError, AttributeError) as error:
+        raise ModelError(f"{path} is damaged: {short(error)}; export the model again") from error
+
+
+def _checked(manifest: Manifest, path: Path) -> Manifest:
+    """Types and ranges of what the runtime relies on."""
+    right = {
+        "labels": len(manifest.labels) > 1 and all(isinstance(label, str) for label in manifest.labels),
+        "max_length": isinstance(manifest.max_length, int) and manifest.max_length > 0,
+        "temperature": isinstance(manifest.temperature, int | float) and 0 < manifest.temperature < math.inf,
+        "inputs": "input_ids" in manifest.inputs,
+        "outputs": "logits" in manifest.outputs and set(manifest.outputs) <= set(OUTPUTS),
+        "sha256": MODEL in manifest.sha256,
+    }
+    wrong = [name for name, is_right in right.items() if not is_right]
+    if wrong:
+        raise ModelError(f"{path}: {wrong[0]} = {getattr(manifest, wrong[0])!r:.60} is not possible; export again")
+    return manifest

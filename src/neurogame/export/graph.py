@@ -1,0 +1,137 @@
+"""A classifier as one function of tensors, and that function as an ONNX program.
+
+    {input_ids, attention_mask, …} [batch, tokens]  ──▶  logits [batch, labels], alpha [batch, heads, tokens]
+        on request also: shapley, banzhaf [batch, heads, tokens], coupling [batch, heads, tokens, tokens]
+
+Batch and length stay free, and no number is looked at while the graph is made: the mean field becomes a loop of the
+graph, real tokens are always sorted to the front, and the compiled loops are out of reach. `tracing` sees to that.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from neurogame._types import Tensor
+from neurogame.attention import NeuroGameOutput
+from neurogame.couplings import LinearCoupling
+from neurogame.export.bank import Bank
+from neurogame.export.folder import Extra
+from neurogame.export.tracing import traceable
+from neurogame.extras import need
+from neurogame.modeling.checking import short
+from neurogame.modeling.dam import WordPairModel
+from neurogame.modeling.heads import NeuroGamePooling, SpinsPooling
+from neurogame.modeling.model import NeuroGameForSequenceClassification
+
+OPSET = 20
+_UNTRACEABLE = (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError)
+
+
+class ExportError(ValueError):
+    """A model that cannot be exported; one line that names it and the cause."""
+
+
+class Graph(nn.Module):
+    """The forward pass of `model`, with its draws from `bank`, to a dictionary of what is asked for."""
+
+    def __init__(self, model: PreTrainedModel, extras: Sequence[Extra], bank: Bank) -> None:
+        super().__init__()
+        self.model, self.extras, self.bank = model, extras, bank
+
+    def forward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Outputs by name, logits first."""
+        model = self.model
+        if not isinstance(model, NeuroGameForSequenceClassification):
+            return {"logits": model(**inputs).logits}
+        others = {name: value for name, value in inputs.items() if name != "input_ids" and model._passes(name)}
+        x = model.encoder(input_ids=inputs["input_ids"], **others)[0]
+        real = inputs["attention_mask"].bool()
+        pooled = model._pool(
+            x.to(model.classifier.dtype),
+            real,
+            model.players(inputs["input_ids"], real),
+            generator=self.bank.seed,
+            record=bool(self.extras),
+        )
+        found = {"logits": model.classifier(pooled.output)}
+        if pooled.weights is not None:
+            found["alpha"] = pooled.weights
+        game = pooled.game
+        if "values" in self.extras and game is not None:
+            found |= {"shapley": game.shapley, "banzhaf": game.banzhaf}
+        if "couplings" in self.extras and isinstance(game, NeuroGameOutput) and game.coupling is not None:
+            J = game.coupling
+            found["coupling"] = J.to_dense() if isinstance(J, LinearCoupling) else J
+        return found
+
+
+def offered(model: PreTrainedModel) -> tuple[Extra, ...]:
+    """What a model has beyond logits and weights."""
+    if isinstance(model, WordPairModel):
+        raise ExportError(f"{type(model).__name__} cannot be exported: it cuts its sentences where the data say")
+    if not isinstance(model, NeuroGameForSequenceClassification):
+        return ()
+    if isinstance(model.pooling, NeuroGamePooling):
+        return ("values",) if model.pooling.layer.config.couplings == "none" else ("values", "couplings")
+    return ("values",) if isinstance(model.pooling, SpinsPooling) else ()
+
+
+@contextmanager
+def drawing(model: PreTrainedModel, samples: int | None) -> Iterator[int | None]:
+    """Another number of coalitions per law than the model's own, for a while; gives the number that is in force."""
+    pooling = getattr(model, "pooling", None)
+    owner, name = (pooling.layer, "config") if isinstance(pooling, NeuroGamePooling) else (pooling, "options")
+    if not isinstance(pooling, NeuroGamePooling | SpinsPooling):
+        if samples is not None:
+            raise ExportError(f"samples = {samples}: a {type(model).__name__} without a game draws no coalitions")
+        yield None
+        return
+    own = getattr(owner, name)
+    try:
+        setattr(owner, name, own if samples is None else replace(own, samples=samples))
+        yield getattr(owner, name).samples
+    finally:
+        setattr(owner, name, own)
+
+
+def program(graph: Graph, sample: dict[str, Tensor]) -> tuple[Any, list[str]]:
+    """The graph as a `torch.onnx.ONNXProgram`, and the names of its outputs; `sample` is any batch of two or more."""
+    need("onnxscript", "export")
+    free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    with torch.no_grad(), traceable(graph.bank):
+        try:
+            outputs = list(graph(sample))  # fills the bank
+            traced = torch.export.export(graph, (sample,), dynamic_shapes=(dict.fromkeys(sample, free),))
+            made = torch.onnx.export(
+                traced,
+                dynamo=True,
+                input_names=list(sample),
+                output_names=outputs,
+                opset_version=OPSET,
+                custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
+                verbose=False,
+            )
+        except _UNTRACEABLE as error:
+            raise ExportError(f"{type(graph.model).__name__} cannot be traced: {short(_root(error))}") from error
+    return made, outputs
+
+
+def _root(error: BaseException) -> BaseException:
+    """What torch's exporter wraps in advice to its developers."""
+    return error if error.__cause__ is None else _root(error.__cause__)
+
+
+def _stable_sort(self, *, stable: bool = True, dim: int = -1, descending: bool = False):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, ARG001
+    """torch.sort for ONNX, which torch.onnx lacks: of equal numbers TopK takes the first one first."""
+    op, types = need("onnxscript", "export").opset20, need("onnx_ir", "export").DataType
+    axis = dim % len(self.shape)
+    numbers = op.Cast(self, to=types.INT32) if self.dtype in (types.BOOL, types.UINT8) else self
+    values, order = op.TopK(
+        numbers, op.Shape(self, start=axis, end=axis + 1), axis=axis, largest=int(descending), sorted=1
+    )
+    return op.CastLike(values, self), order

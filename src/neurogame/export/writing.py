@@ -1,0 +1,170 @@
+"""`export`: from a loaded model to a folder, by way of a comparison with torch."""
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+
+import neurogame
+from neurogame import sampling
+from neurogame._types import Tensor
+from neurogame.data.batching import collate, encode
+from neurogame.data.pairs import Pair
+from neurogame.export import folder as folders
+from neurogame.export.bank import Bank
+from neurogame.export.folder import Drawn, Extra, Manifest
+from neurogame.export.graph import ExportError, Graph, drawing, offered, program
+from neurogame.export.quantising import int8
+from neurogame.export.runtime import OnnxModel
+from neurogame.extras import need
+from neurogame.nli import NLI
+from neurogame.validation import check_choice, check_count
+from neurogame.writing import filled
+
+Quantize = Literal["int8"]
+TOLERANCE = 1e-4  # how far the graph may be from torch, per unit of what it computes (at least 1)
+_LARGEST_SEED = 2**62
+_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+# What a graph is traced and compared on: lengths that differ, so that there is padding.
+_PAIRS = (
+    ("Three children are feeding ducks at the edge of a frozen lake, and an old man watches them.", "Birds are fed."),
+    ("A cook sleeps.", "Nobody is asleep."),
+    ("The bus did not stop at the market.", "The bus stopped somewhere near the old market hall."),
+)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Where an exported model is, and what it is."""
+
+    folder: str
+    megabytes: float  # of model.onnx and its data
+    manifest: Manifest
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {"folder": self.folder, "megabytes": self.megabytes, **self.manifest.to_dict()}
+
+    def summary(self) -> str:
+        """One line."""
+        kind = f" in {self.manifest.quantized}" if self.manifest.quantized else ""
+        return (
+            f"{self.folder}: {self.megabytes:.1f} MB{kind}, {' '.join(self.manifest.outputs)}; "
+            f"logits within {self.manifest.logit_error:.1e} of torch on {len(_PAIRS)} pairs"
+        )
+
+
+def export(
+    nli: NLI,
+    folder: str | Path,
+    *,
+    extras: Sequence[Extra] = (),
+    quantize: Quantize | None = None,
+    samples: int | None = None,
+    seed: int | None = None,
+) -> Exported:
+    """Write a model as ONNX; `neurogame.load(folder, backend="onnx")` opens it.
+
+    The folder appears when it is whole and its numbers have been compared with torch's; one that exists is refused.
+
+    Args:
+        nli: the model, loaded with torch.
+        folder: to be made.
+        extras: further outputs beside logits and α: "values" (φ and β), "couplings" (J_ij).
+        quantize: "int8" for a quarter of the size, at a loss.
+        samples: coalitions per law; None: as many as the model draws.
+        seed: of the coalitions; None: that of evaluation in torch, so that both answer the same.
+    """
+    goal = _check(nli, Path(folder), extras, quantize, samples, seed)
+    bank = Bank(sampling.FIXED_SEED if seed is None else seed, nli.max_length)
+    graph = Graph(nli.model.eval(), tuple(extras), bank)
+    batches = _batches(nli)
+    with drawing(nli.model, samples) as drawn:
+        made, outputs = program(graph, batches[0])
+        with torch.no_grad():
+            expected = [graph(batch) for batch in batches]
+    manifest = Manifest(
+        name=nli.name,
+        architecture=type(nli.model).__name__,
+        head=getattr(nli.model.config, "head", None),
+        labels=list(nli.labels),
+        temperature=nli.temperature,
+        max_length=nli.max_length,
+        parameters=nli.parameters,
+        inputs=list(batches[0]),
+        outputs=outputs,
+        bank=None if bank.empty or drawn is None else Drawn(bank.seed, drawn, nli.max_length),
+        quantized=quantize,
+        logit_error=0.0,
+        versions={"neurogame": neurogame.__version__, "torch": torch.__version__}
+        | {name: str(importlib.import_module(name).__version__) for name in _PACKAGES},
+        sha256={},
+    )
+    with filled(goal, last=folders.CONFIG) as fresh:
+        made.save(fresh / folders.MODEL)
+        if quantize is not None:
+            int8(fresh / folders.MODEL)
+        manifest.logit_error = _compared(OnnxModel(fresh, manifest), batches, expected)
+        nli.tokenizer.save_pretrained(fresh)
+        manifest.sha256 = folders.sums(fresh)
+        size = sum(path.stat().st_size for path in fresh.glob(f"{folders.MODEL}*")) / 1e6
+        folders.write(manifest, fresh)
+    return Exported(str(folder), round(size, 2), manifest)
+
+
+def _check(
+    nli: NLI,
+    goal: Path,
+    extras: Sequence[Extra],
+    quantize: Quantize | None,
+    samples: int | None,
+    seed: int | None,
+) -> Path:
+    """What would fail after a minute fails at once."""
+    for name in _PACKAGES:
+        need(name, "export")
+    if isinstance(nli.model, OnnxModel):
+        raise ExportError(f"{nli.name} is an ONNX export already")
+    if goal.exists():
+        raise FileExistsError(f"{goal} exists already; an export never overwrites a folder")
+    if not goal.parent.is_dir():
+        raise FileNotFoundError(f"{goal}: the folder {goal.parent} does not exist")
+    there = offered(nli.model)
+    for extra in extras:
+        if extra not in there:
+            has = ", ".join(there) or "none"
+            raise ExportError(f"{nli.name} cannot give {extra!r:.40}; of {', '.join(get_args(Extra))} it has: {has}")
+    if quantize is not None:
+        check_choice("quantize", quantize, Quantize)
+    if samples is not None:
+        check_count("samples", samples)
+    if seed is not None:
+        check_count("seed", seed, least=0)
+        if seed > _LARGEST_SEED:
+            raise ValueError(f"seed must be at most {_LARGEST_SEED}, got {seed}")
+    return goal
+
+
+def _batches(nli: NLI) -> list[dict[str, Tensor]]:
+    """The pairs together, and one of them alone, without padding."""
+    rows = encode([Pair(*texts) for texts in _PAIRS], nli.tokenizer, max_length=nli.max_length)
+    pad = collate(nli.tokenizer)
+    together, alone = pad([rows[i] for i in range(len(rows))]), pad([rows[1]])
+    return [{name: x.to(nli.model.device) for name, x in batch.items()} for batch in (together, alone)]
+
+
+def _compared(model: OnnxModel, batches: Sequence[dict[str, Tensor]], expected: Sequence[dict[str, Tensor]]) -> float:
+    """The largest difference of a logit; where nothing was rounded, any difference beyond the tolerance is an error."""
+    worst = 0.0
+    for batch, wanted in zip(batches, expected, strict=True):
+        found = model.run({name: x.cpu() for name, x in batch.items()})
+        for name, value in wanted.items():
+            difference = float((torch.from_numpy(found[name]) - value.cpu()).abs().max())
+            scale = max(1.0, float(value.abs().max()))
+            if model.config.quantized is None and not difference <= TOLERANCE * scale:
+                raise ExportError(f"the graph does not compute what torch does: {name} is off by {difference:.2g}")
+            worst = max(worst, difference) if name == "logits" else worst
+    return worst

@@ -1,0 +1,74 @@
+"""Configurations of the baselines that read word vectors, DAM and ESIM; the models are in `dam` and `esim`.
+
+They stand apart from the models because transformers' Auto classes need them at once, and the models only when
+one is made.
+"""
+
+from dataclasses import field
+from typing import Any, Literal
+
+from transformers.configuration_utils import PreTrainedConfig
+
+from neurogame.labels import ID2LABEL, LABEL2ID
+from neurogame.modeling.configuration import paired_labels
+from neurogame.validation import check_choice, check_count
+
+Trainable = Literal["all", "missing", "none"]
+
+
+class WordPairConfig(PreTrainedConfig):
+    """What DAM and ESIM have in common.
+
+    Args:
+        vocab_size: words of the tokenizer.
+        embedding_size: dimension of the word vectors.
+        hidden_size: width of the layers.
+        dropout: see the model.
+        embeddings_trainable: which word vectors are trained: "all", "none", or those of the "missing" words,
+            which have no pretrained vector (all words, if no vectors have been loaded).
+        missing_words: how many those are; set by `from_words`. None: no vectors have been loaded.
+        initializer_range: standard deviation of untrained word vectors; that of GloVe 840B is .36.
+        temperature: logits are divided by it where probabilities are reported (never in the loss).
+    """
+
+    vocab_size: int = 30000
+    embedding_size: int = 300
+    hidden_size: int = 300
+    dropout: float | int = 0.5
+    embeddings_trainable: Trainable = "all"
+    missing_words: int | None = None
+    initializer_range: float | int = 0.36
+    temperature: float | int = 1.0
+    pad_token_id: int | None = 0
+    id2label: dict[int, str] | dict[str, str] | None = field(default_factory=lambda: dict(ID2LABEL))
+    label2id: dict[str, int] | dict[str, str] | None = field(default_factory=lambda: dict(LABEL2ID))
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        for name in ("vocab_size", "embedding_size", "hidden_size"):
+            check_count(name, getattr(self, name))
+        check_choice("embeddings_trainable", self.embeddings_trainable, Trainable)
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout must be in [0, 1), got {self.dropout!r}")
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be > 0, got {self.temperature!r}")
+        self.id2label, self.label2id = paired_labels(self.id2label, self.label2id)
+
+
+class DamConfig(WordPairConfig):
+    """Configuration of `DamForSequenceClassification`; `dropout` acts after each hidden layer."""
+
+    model_type = "dam"
+
+    hidden_size: int = 200
+    dropout: float | int = 0.2
+    embeddings_trainable: Trainable = "missing"
+
+
+class EsimConfig(WordPairConfig):
+    """Configuration of `EsimForSequenceClassification`.
+
+    `dropout` acts on the input of both BiLSTMs, the same components at every word, and in the classifier.
+    """
+
+    model_type = "esim"

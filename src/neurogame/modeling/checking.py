@@ -1,0 +1,215 @@
+"""The folder of a model before it is opened: no code in it is run, its sizes fit its weights, its labels are clear.
+
+transformers opens a folder trustingly. An index of shards may point anywhere, and to pickles; a number in
+`config.json` may ask for more memory than there is, long before weights and configuration are compared; an adapter
+or a kernel is fetched from the hub. What is refused here is refused in one line, by `ModelError`. Only local folders
+are looked at; what `from_pretrained` is told to keep it safe is `SAFELY`.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig
+from transformers.initialization import no_init_weights
+
+from neurogame.labels import UnknownLabelError, canonical
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+SAFELY: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False}
+# what transformers, tokenizers, safetensors and torch raise over a folder that is not as it should be
+UNLOADABLE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SafetensorError,
+    StrictDataclassError,
+    TypeError,
+    ValueError,
+)
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+_RANKS = "shard-*-model-*.safetensors"  # what each process of a distributed run saves for itself
+_COUNTED = re.compile("layers|group")  # how often something is built
+_SIZED = re.compile("size|dim|width|heads|labels|spins|vocab")
+_NEEDED = ("hidden_size", "vocab_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+_HARMLESS = {_COUNTED: 1_000, _SIZED: 100_000}  # such a configuration costs little, and the usual checks name the fault
+_SMALL = 50_000_000  # numbers of a model that fits anywhere
+
+
+class ModelError(ValueError):
+    """A model that cannot be used; one line that names it and the cause."""
+
+
+def short(error: BaseException) -> str:
+    """The first paragraph of an error, in one line."""
+    return " ".join(str(error).partition("\n\n")[0].split())[:300] or type(error).__name__
+
+
+def check_folder(folder: Path, auto: Any) -> dict[str, Any]:
+    """Refuse a folder whose weights are no safetensors, or whose configuration does not fit them.
+
+    Returns what `config.json` holds.
+
+    Args:
+        folder: holds `config.json`.
+        auto: the Auto class of transformers that is going to open it.
+    """
+    config = _object(folder / CONFIG)
+    _refuse_foreign(folder, config)
+    shapes = [shape for file in _weights(folder) for shape in _shapes(file)]
+    _check_sizes(folder, config, shapes)
+    try:
+        found = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        with torch.device("meta"), no_init_weights():
+            model = auto.from_config(found, trust_remote_code=False)
+    except UNLOADABLE as error:
+        raise ModelError(f"{folder} cannot be loaded: {short(error)}") from error
+    asked, there = (sum(map(math.prod, sizes)) for sizes in ([p.shape for p in model.parameters()], shapes))
+    if asked > max(2 * there, _SMALL):
+        raise ModelError(
+            f"{folder}: {CONFIG} describes a model of {asked:,} numbers, its weights hold {there:,}; "
+            "is it the configuration of another model?"
+        )
+    return config
+
+
+def refuse_unused(name: Any, unexpected: Iterable[str]) -> None:
+    """Layers beyond those that the configuration counts would be left out without a word, and the answers be others."""
+    unused = sorted(key for key in unexpected if re.search(r"\.\d+\.", key))
+    if unused:
+        raise ModelError(
+            f"{name}: {len(unused)} weights have no place in the model that {CONFIG} describes, the first is "
+            f"{unused[0]}; is it the configuration of another model?"
+        )
+
+
+def refuse_pickles(folder: Path) -> None:
+    """Weights that are only there as a pickle are refused, with the reason."""
+    pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
+    if pickles and not any(folder.glob("*.safetensors")):
+        raise ModelError(
+            f"{folder} has its weights as a pickle only ({pickles[0]}), which can run any code when it is read; "
+            f"convert it to {WEIGHTS} where you trust it"
+        )
+
+
+def safely(name: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of `from_pretrained` that make it read safetensors only; a folder of pickles is refused."""
+    if name is not None:
+        refuse_pickles(Path(str(name), options.get("subfolder") or ""))
+    return {**options, "use_safetensors": True}
+
+
+def check_labels(id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any] | None, name: str) -> None:
+    """`id2label` must number its labels 0 … n−1, and `label2id`, where it has the same names, say the same."""
+    names = {int(i): str(label) for i, label in (id2label or {}).items()}
+    if sorted(names) != list(range(len(names))):
+        raise ModelError(f"{name}: id2label must number its labels 0 to {len(names) - 1}, got {sorted(names)!r:.80}")
+    spelled = {_spelled(label): i for label, i in (label2id or {}).items()}
+    for i, label in sorted(names.items()):
+        other = spelled.get(_spelled(label), i)
+        if str(other) != str(i):
+            raise ModelError(
+                f"{name}: id2label says that {label!r} is logit {i}, label2id that it is {other!r:.40}; "
+                "which is right only its author knows: give label_names (--model-labels)"
+            )
+
+
+def _spelled(label: object) -> str:
+    try:
+        return canonical(label) or str(label)
+    except UnknownLabelError:
+        return str(label)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """A JSON file that holds an object."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is not a valid JSON file: {short(error)}") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{path} is not a valid JSON object, but {type(found).__name__}")
+    return found
+
+
+def _refuse_foreign(folder: Path, config: Mapping[str, Any]) -> None:
+    """What would fetch or read something else than this folder's weights."""
+    if (folder / "adapter_config.json").exists():
+        raise ModelError(f"{folder} is an adapter to another model; merge the two and save the result")
+    if next(folder.glob(_RANKS), None) is not None:
+        raise ModelError(f"{folder} holds the parts of a distributed run; save them as one {WEIGHTS}")
+    if "transformers_weights" in config:
+        raise ModelError(f"{folder}: {CONFIG} names other weights, transformers_weights; save them as {WEIGHTS}")
+    if "quantization_config" in config:
+        raise ModelError(f"{folder} is quantised, which is not read here; save it in float16 or float32")
+    for key, value in _fields(config):
+        if key.endswith("attn_implementation") and "/" in str(value):
+            raise ModelError(f"{folder}: {CONFIG} asks for code from the hub, {key} = {value!r:.80}")
+    if isinstance(config.get("encoder"), str):
+        raise ModelError(f"{folder}: {CONFIG} names its encoder, {config['encoder']!r:.80}, instead of describing it")
+
+
+def _fields(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names and values, those of nested objects too."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _fields(value)
+        else:
+            yield str(key), value
+
+
+def _weights(folder: Path) -> list[Path]:
+    """The files that hold the weights, all of them in the folder."""
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    index = folder / f"{WEIGHTS}.index.json"
+    if not index.is_file():
+        refuse_pickles(folder)
+        raise ModelError(f"{folder} holds no weights: {WEIGHTS} is missing")
+    places = _object(index).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise ModelError(f"{index}: weight_map must say which file holds which weight")
+    for place in places.values():
+        if not isinstance(place, str) or Path(place).name != place or not place.endswith(".safetensors"):
+            raise ModelError(f"{index} points to {place!r:.80}; allowed: .safetensors files of the same folder")
+        if not (folder / place).is_file():
+            raise ModelError(f"{folder}: {place} is missing, which {index.name} names")
+    return [folder / place for place in sorted(set(places.values()))]
+
+
+def _shapes(file: Path) -> list[tuple[int, ...]]:
+    """Of all tensors in a file; those without a number in them may have any shape, and are left out."""
+    try:
+        with safe_open(file, framework="pt") as weights:
+            found = [tuple(weights.get_slice(name).get_shape()) for name in weights.keys()]  # noqa: SIM118 — no mapping
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{file.parent}: {file.name} is damaged or cut short ({short(error)})") from error
+    return [shape for shape in found if math.prod(shape)]
+
+
+def _check_sizes(folder: Path, config: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> None:
+    """No size is larger than the largest axis of a weight, nothing is there more often than there are weights."""
+    most = {_COUNTED: len(shapes), _SIZED: max((max(shape, default=1) for shape in shapes), default=1)}
+    for key, value in _fields(config):
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        if key in _NEEDED and value < 1:
+            raise ModelError(f"{folder}: {CONFIG} says {key} = {value}; allowed: 1 or more")
+        for pattern, limit in most.items():
+            if pattern.search(key) and value > max(limit, _HARMLESS[pattern]):
+                raise ModelError(
+                    f"{folder}: {CONFIG} says {key} = {value}, but the weights have room for {limit} at most; "
+                    "is it the configuration of another model?"
+                )

@@ -1,0 +1,346 @@
+"""A file that outlives the process that writes it: chunk after chunk, on one machine or dealt out to many.
+
+    labels.jsonl.part             the chunks so far            labels.jsonl.2-of-4.part …    the same, part 2 of 4
+    labels.jsonl.part.journal     the job, then a line per chunk: its number, rows read and bytes written so far
+    labels.jsonl                  the result: it appears when it is whole, never before
+
+A chunk counts once its line is in the journal, which is written after the chunk itself is on disk. What a killed
+process left beyond the last line is cut off by the next. Chunk i belongs to part i mod n. The parts need no
+connection between their processes, only the folder: whoever finds all of them complete puts them together.
+What the chunks hold is the business of `prediction`.
+"""
+
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from glob import escape
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from neurogame.data.pairs import DataError
+from neurogame.writing import sync
+
+
+class PartError(DataError):
+    """A part that cannot be written, or not be gone on with; what it holds stays."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part `number` of `count`, counted from 1; chunks are dealt out in turn."""
+
+    number: int = 1
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= self.count:
+            raise ValueError(f"part {self} does not exist; allowed: 1/{self.count} to {self.count}/{self.count}")
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        """The part that "2/4" names."""
+        number, slash, count = text.partition("/")
+        if not (slash and number.isdecimal() and count.isdecimal() and int(count)):
+            raise ValueError(f"part {text!r} cannot be read; allowed: I/N, as in 2/4 for the second of four")
+        return cls(int(number), int(count))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def owns(self, chunk: int) -> bool:
+        """Whether a chunk, counted from 0, is in this part."""
+        return chunk % self.count == self.number - 1
+
+    def path(self, output: Path) -> Path:
+        """Where this part of `output` is written."""
+        which = f".{self.number}-of-{self.count}" if self.count > 1 else ""
+        return output.with_name(f"{output.name}{which}.part")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line of the journal: how far a part is."""
+
+    chunk: int = -1  # the last one written, counted from 0 over all parts; with `ended` how many there are
+    rows: int = 0  # of the source, read so far
+    digest: str = ""  # of these rows
+    size: int = 0  # bytes of this part
+    kept: Mapping[str, Any] = field(default_factory=dict)  # what its writer wants to know again
+    ended: bool = False
+
+
+class Part:
+    """One process's share of a file, open to be written; `at` says how far it is.
+
+    Args:
+        output: the file to be.
+        shard: which part of it.
+        job: what the content depends on; a part is gone on with only if all of it is the same.
+        resume: go on with what is there; without, a part that is there is refused.
+
+    Left by an exception before its first chunk is complete it is deleted, later it stays.
+    """
+
+    def __init__(self, output: Path, shard: Shard, job: Mapping[str, Any], *, resume: bool) -> None:
+        self.path, self.journal = shard.path(output), _journal(shard.path(output))
+        self.job, self.resume, self.at = json.loads(_line(job)), resume, Mark()
+
+    def __enter__(self) -> "Part":
+        check(self.path, resume=self.resume)
+        with ExitStack() as files, ExitStack() as undo:
+            self._log = files.enter_context(_opened(self.journal, new=not self.resume))
+            _lock(self._log, self.path)
+            job, self.at, end = _last(self.journal)
+            if job is None:
+                undo.callback(self.discard)
+            self._data = files.enter_context(_opened(self.path, new=not self.resume))
+            self._begin(job, end)
+            undo.pop_all()
+            self._files = files.pop_all()
+        return self
+
+    def _begin(self, job: Mapping[str, Any] | None, end: int) -> None:
+        """Behind what is complete, if it is of the same job."""
+        if job is not None and job != self.job:
+            raise PartError(f"{self.path} was begun with {_differences(job, self.job)}; {_OR_DELETE}")
+        if os.fstat(self._data.fileno()).st_size < self.at.size:
+            raise PartError(f"{self.path} is shorter than its journal says; {_OR_DELETE}")
+        try:
+            for file, whole in ((self._log, end), (self._data, self.at.size)):
+                file.truncate(whole)
+                file.seek(whole)
+            if job is None:
+                _write(self._log, _line(self.job))
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self.at == Mark():
+            self.discard()
+        self._files.close()
+
+    def write(self, mark: Mark, data: bytes) -> None:
+        """Add a chunk; when this returns it is on disk, and counts."""
+        mark = replace(mark, size=self.at.size + len(data))
+        try:
+            _write(self._data, data)
+            _write(self._log, _line(asdict(mark)))
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self.at = mark
+
+    def discard(self) -> None:
+        """Delete what there is; the source is of no use, or cannot be read again."""
+        self.path.unlink(missing_ok=True)
+        self.journal.unlink(missing_ok=True)
+
+    def _unwritable(self, error: OSError) -> PartError:
+        kept = "; what is complete stays there, --resume goes on behind it" if self.at != Mark() else ""
+        return PartError(f"{self.path} cannot be written: {error.strerror}{kept}")
+
+
+_OR_DELETE = "choose another name for the output, or delete it"
+_JOINED = ".joined"  # what is put together, until it gets its name
+
+
+def check(part: Path, *, resume: bool) -> None:
+    """Refuse to begin where something has been begun, and to go on with something that is no part."""
+    begun = _journal(part).exists()
+    if begun and not resume:
+        raise PartError(f"{part} holds an interrupted run; --resume goes on with it, or delete it and its journal")
+    if part.exists() and not begun:
+        raise PartError(f"{part} has no journal beside it; {_OR_DELETE}")
+
+
+def check_others(output: Path, shard: Shard) -> None:
+    """Refuse parts of another division: they and these would never make one file."""
+    ours = re.compile(re.escape(output.name) + r"(?:\.\d+-of-(\d+))?\.part\.journal")
+    for path in sorted(output.parent.glob("*.part.journal")):
+        found = ours.fullmatch(path.name)
+        count = int(found[1] or 1) if found else shard.count
+        if count != shard.count:
+            part = path.with_suffix("")
+            raise PartError(f"{part} is of a run in {count} part(s), this one has {shard.count}; {_OR_DELETE}")
+
+
+def finish(output: Path, count: int) -> tuple[list[Mapping[str, Any]], list[Shard]]:
+    """Give the file its name, if all its parts are complete.
+
+    Returns: what the parts have kept, if this call did it; the parts that are still missing.
+    """
+    shards = [Shard(number, count) for number in range(1, count + 1)]
+    try:
+        logs = [_last(_journal(shard.path(output)))[:2] for shard in shards]
+        missing = [shard for shard, (_, mark) in zip(shards, logs, strict=True) if not mark.ended]
+        if output.exists():
+            _check_ours(output, logs)
+        if missing:  # but if the file is there, another process has completed it and is deleting them
+            return [], [] if output.exists() else missing
+        _check_alike(output, shards, logs)
+        if not output.exists():
+            _join(output, [shard.path(output) for shard in shards], logs[0][1].chunk)
+    except FileNotFoundError:  # another process was faster, and has deleted the parts
+        if not output.exists():
+            raise
+        return [], []
+    for shard in shards:
+        shard.path(output).unlink(missing_ok=True)
+        _journal(shard.path(output)).unlink(missing_ok=True)
+    for left in output.parent.glob(f"{escape(output.name)}.*{_JOINED}"):  # of a process that was killed in `_join`
+        left.unlink(missing_ok=True)
+    return [mark.kept for _, mark in logs], []
+
+
+def _join(output: Path, paths: Sequence[Path], chunks: int) -> None:
+    """The chunks of all parts in their order, in a file of our own, which then gets its name."""
+    if len(paths) == 1:
+        paths[0].rename(output)
+        sync(output.parent)
+        return
+    fresh = output.with_name(f"{output.name}.{socket.gethostname()}-{os.getpid()}{_JOINED}")
+    try:
+        with ExitStack() as stack:
+            files = [stack.enter_context(path.open("rb")) for path in paths]
+            marks = [_marks(stack.enter_context(_journal(path).open("rb"))) for path in paths]
+            out = stack.enter_context(fresh.open("wb", buffering=0))
+            for chunk in range(chunks):
+                part = chunk % len(paths)
+                mark = next(marks[part], Mark())
+                data = files[part].read(mark.size - files[part].tell()) if mark.chunk == chunk else b""
+                if mark.chunk != chunk or files[part].tell() != mark.size:
+                    raise PartError(f"{paths[part]} does not hold chunk {chunk} as its journal says; {_OR_DELETE}")
+                _write(out, data, sync=False)
+            os.fsync(out.fileno())
+        fresh.rename(output)
+        sync(output.parent)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise PartError(f"{output} cannot be written: {error.strerror}; its parts stay, --resume joins them") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _check_ours(output: Path, logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
+    """A file that is there already is the one that these parts make, or nothing is done to either."""
+    begun = [mark for job, mark in logs if job is not None]
+    whole = len(begun) == len(logs) and all(mark.ended for mark in begun)
+    if any(not mark.ended for mark in begun) or (whole and sum(mark.size for mark in begun) != output.stat().st_size):
+        raise PartError(
+            f"{output} exists already, and predictions never overwrite a file; "
+            "move it away, and --resume makes it of the parts that are beside it"
+        )
+
+
+def _check_alike(output: Path, shards: Sequence[Shard], logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
+    """Parts of one job over one source."""
+    (job, end), first = logs[0], shards[0].path(output).name
+    for shard, (other, mark) in zip(shards, logs, strict=True):
+        if other != job:
+            raise PartError(f"{shard.path(output)} was begun with {_differences(job, other)} unlike {first}")
+        if (mark.chunk, mark.rows, mark.digest) != (end.chunk, end.rows, end.digest):
+            raise PartError(
+                f"{shard.path(output)} is of a source with {mark.rows} rows, {first} of one with {end.rows}"
+                + (", and others" if mark.rows == end.rows else "")
+            )
+
+
+# Journals
+
+
+def _journal(part: Path) -> Path:
+    return part.with_name(f"{part.name}.journal")
+
+
+def _line(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content).encode() + b"\n"
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[Any, int]]:
+    """The lines of a journal and where they end; one that was cut off, and what follows it, is none."""
+    end = 0
+    for line in file:
+        end += len(line)
+        try:
+            found = json.loads(line) if line.endswith(b"\n") else None
+        except ValueError:
+            return
+        if not isinstance(found, dict):
+            return
+        yield found, end
+
+
+def _marks(file: IO[bytes]) -> Iterator[Mark]:
+    """Those of the chunks; the first line is the job."""
+    lines = _lines(file)
+    next(lines, None)
+    return (mark for mark in (_mark(found, file) for found, _ in lines) if not mark.ended)
+
+
+def _mark(found: Mapping[str, Any], file: IO[bytes]) -> Mark:
+    try:
+        return Mark(**found)
+    except TypeError:
+        raise PartError(f"{file.name} is no journal that can be read here; {_OR_DELETE}") from None
+
+
+def _last(journal: Path) -> tuple[dict[str, Any] | None, Mark, int]:
+    """The job (None: there is none yet), the last mark, and where it ends."""
+    job, mark, end = None, Mark(), 0
+    if journal.exists():
+        with journal.open("rb") as file:
+            for found, end in _lines(file):  # noqa: B007 — the last one is used
+                job, mark = (found, mark) if job is None else (job, _mark(found, file))
+    return job, mark, end
+
+
+def _differences(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    """As in: another model and another batch_size (64, now 32)."""
+    before, now = before or {}, now or {}
+    names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    shown = (f" ({before.get(name)}, now {now.get(name)})" if name != "model" else "" for name in names)
+    return " and ".join(f"another {name}{values}" for name, values in zip(names, shown, strict=True))
+
+
+# The disk
+
+
+def _opened(path: Path, *, new: bool) -> IO[bytes]:
+    """To read and write, without a buffer: what could not be written is not tried again when it is closed."""
+    flags = os.O_RDWR | os.O_CREAT | (os.O_EXCL if new else 0) | getattr(os, "O_BINARY", 0)
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0)
+    except FileExistsError:
+        raise PartError(f"{path} exists already; {_OR_DELETE}") from None
+    except OSError as error:
+        raise PartError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _write(file: IO[bytes], data: bytes, *, sync: bool = True) -> None:
+    """All of it, to the disk."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+    if sync:
+        os.fsync(file.fileno())
+
+
+def _lock(file: IO[bytes], part: Path) -> None:
+    """One process at a time; the lock ends with it, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise PartError(f"{part} is being written by another process") from None
+    except OSError:  # a file system without locks
+        return

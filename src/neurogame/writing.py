@@ -1,0 +1,147 @@
+"""Files and folders that appear under their name only when they are whole.
+
+Whoever is killed meanwhile, or finds the disk full, leaves what was there before, never half of something new. What is
+being written stands beside its goal until then, under a name that ends in `.new`.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+UNWRITABLE = (OSError, RuntimeError, SafetensorError)  # what Python, torch and safetensors raise where there is no room
+
+
+@contextmanager
+def replaced(path: str | Path, *, new: bool = False, durable: bool = True) -> Iterator[Path]:
+    """Yields a path to write a file to, which then takes the place of `path` in one step.
+
+    A device or a pipe cannot be replaced, and is written to as it is.
+
+    Args:
+        path: where the file is to be; in a folder that is there.
+        new: refuse to replace a file, even one that came up meanwhile: FileExistsError.
+        durable: wait until it is on the disk; for one of thousands that can be made again it is not worth it.
+    """
+    goal = Path(path)
+    if goal.exists() and not goal.is_file():
+        with named(goal):
+            yield goal
+        return
+    fresh = goal.with_name(f"{goal.name}.{os.getpid()}.new")
+    try:
+        with named(goal):
+            yield fresh
+            if durable:
+                sync(fresh)
+            if new:
+                _link(fresh, goal)
+            else:
+                fresh.replace(goal)
+            if durable:
+                sync(goal.parent)
+    finally:
+        with suppress(OSError):  # a name that cannot be, which has been said
+            fresh.unlink()
+
+
+def write_text(path: str | Path, text: str, *, new: bool = False, durable: bool = True) -> None:
+    """A text file, whole or not at all; options as in `replaced`."""
+    with replaced(path, new=new, durable=durable) as fresh:
+        fresh.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def filled(path: str | Path, last: str) -> Iterator[Path]:
+    """Yields a folder to write files to, which then are those of `path`, a folder that is new or there already.
+
+    Files that are there and not written anew stay. In a folder that is there the files are put in place one by one,
+    and meanwhile the file `last`, without which nobody takes it for finished, is missing.
+    """
+    goal = Path(path)
+    there = goal.is_dir()
+    fresh = goal / ".new" if there else goal.with_name(f"{goal.name}.new")
+    try:
+        with named(goal):
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir(parents=True)
+            yield fresh
+            sync_folder(fresh)
+            if there:
+                _move(fresh, goal, last)
+                sync(goal)
+            else:
+                fresh.rename(goal)
+            sync(goal.parent)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def save_figure(figure: Any, path: str | Path, **options: Any) -> None:
+    """A matplotlib figure as a file of the kind that its suffix says; its folder is made where it is missing."""
+    goal = Path(path)
+    goal.parent.mkdir(parents=True, exist_ok=True)
+    with replaced(goal) as fresh:
+        figure.savefig(fresh, format=goal.suffix[1:].lower(), **options)
+
+
+@contextmanager
+def named(goal: str | Path) -> Iterator[None]:
+    """What goes wrong inside is one line that says what could not be written."""
+    try:
+        yield
+    except (BrokenPipeError, FileExistsError):  # the reader has seen enough; the file is somebody else's
+        raise
+    except UNWRITABLE as error:
+        raise OSError(f"{goal} cannot be written: {reason(error)}") from error
+
+
+def reason(error: BaseException) -> str:
+    """Why writing failed, in a few words; torch does not pass on what the system said."""
+    found = str(getattr(error, "strerror", None) or " ".join(str(error).split()))[:200]
+    vague = isinstance(error, RuntimeError) and "inline_container" in found
+    return f"is the disk full, or a quota used up? ({found})" if vague else found
+
+
+def sync(path: Path) -> None:
+    """On the disk, not only on its way there: a file that has its name must survive a loss of power."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # a folder, on systems that do not open folders
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Everything in it."""
+    for path in folder.rglob("*"):
+        sync(path)
+    sync(folder)
+
+
+def _link(fresh: Path, goal: Path) -> None:
+    """Give `fresh` a name that nobody else has got."""
+    try:
+        goal.hardlink_to(fresh)
+    except FileExistsError:
+        raise FileExistsError(f"{goal} exists already") from None
+    except OSError:  # a file system without links
+        if goal.exists():
+            raise FileExistsError(f"{goal} exists already") from None
+        fresh.rename(goal)
+
+
+def _move(fresh: Path, goal: Path, last: str) -> None:
+    (goal / last).unlink(missing_ok=True)
+    files = sorted((path for path in fresh.rglob("*") if path.is_file()), key=lambda path: path.name == last)
+    for path in files:
+        place = goal / path.relative_to(fresh)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(place)
