@@ -22,6 +22,8 @@ Booleans = NDArray[np.bool_]
 
 RESAMPLES = 2000
 HOLDS, FAILS, NOTHING = "holds", "does not hold", "no measurable effect"
+FEW = "too few seeds"  # for a word on an effect; the least is SEEDS
+SEEDS = 3
 
 
 def packed(correct: Booleans) -> str:
@@ -81,7 +83,7 @@ def compared(one: Mapping[int, Booleans], other: Mapping[int, Booleans]) -> Reco
         "by_seed": by_seed,
         "seeds": over_seeds,
         "pairs": over_pairs,
-        "effect": effect(over_seeds, over_pairs),
+        "effect": effect(over_seeds, over_pairs) if len(seeds) >= SEEDS else FEW,
     }
 
 

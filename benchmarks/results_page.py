@@ -17,7 +17,7 @@ from typing import Any
 
 import results_figures as draw
 from common import RESULTS, progress
-from effects import NOTHING, Interval, Record
+from effects import FEW, NOTHING, Interval, Record
 from results_text import ABLATIONS, ALIKE, CLAIMS, END, GROUPS, INTRO, OOD, SETS, TABLE
 from study import read
 
@@ -76,7 +76,7 @@ def wrapped(text: str) -> str:
     """Paragraphs filled to the width of the other pages; tables, headings, figures and commands stay."""
     filled = [
         block
-        if block.lstrip("\n").startswith(("|", "#", "!", "    "))
+        if block.lstrip("\n").startswith(("|", "#", "!", "    ", "<!--", "```"))
         else fill(block, 119, break_long_words=False, break_on_hyphens=False)
         for block in text.split("\n\n")
     ]
@@ -84,14 +84,26 @@ def wrapped(text: str) -> str:
 
 
 def seeds_of(runs: Sequence[Record]) -> str:
-    """How many seeds, and which."""
-    found = sorted({run["seed"] for run in runs})
-    return f"{len(found)} seed{'s' if len(found) > 1 else ''} ({', '.join(map(str, found))})"
+    """How many seeds, and which; and the rows that have fewer."""
+    by_row: dict[str, set[int]] = {}
+    for run in runs:
+        by_row.setdefault(run["row"], set()).add(run["seed"])
+    every = sorted(set().union(*by_row.values()))
+    fewer: dict[tuple[int, ...], list[str]] = {}
+    for row, own in by_row.items():
+        if len(own) < len(every):
+            fewer.setdefault(tuple(sorted(own)), []).append(row)
+    listing = f"{_seeds(every)} ({', '.join(map(str, every))})"
+    return listing + "".join(f", {_seeds(own)} for {quoted(rows)}" for own, rows in fewer.items())
+
+
+def _seeds(found: Sequence[int]) -> str:
+    return f"{len(found)} seed{'s' if len(found) > 1 else ''}"
 
 
 def effects(rows: Sequence[Record], of: str | None = None) -> dict[str, list[str]]:
     """Names of rows by what they do to accuracy."""
-    found: dict[str, list[str]] = {"lowers accuracy": [], "raises accuracy": [], NOTHING: []}
+    found: dict[str, list[str]] = {"lowers accuracy": [], "raises accuracy": [], NOTHING: [], FEW: []}
     for row in rows:
         gap = (row[of] if of else row)["difference"]
         if gap is not None:
@@ -105,6 +117,7 @@ def said(found: dict[str, list[str]], base: str) -> str:
         "lowers accuracy": f"Measurably below {base}",
         "raises accuracy": f"Measurably above {base}",
         NOTHING: "No measurable difference",
+        FEW: "Too few seeds to say",
     }
     return " ".join(f"{words[effect]}: {quoted(names)}." for effect, names in found.items() if names)
 
@@ -147,7 +160,7 @@ def section_table(stored: Record, default: Report | None) -> str:
     bert = next(row for row in stored["paper"] if row["model"] == "BERT-base")
     return TABLE.format(
         pairs=protocol["pairs"],
-        train=f"`{protocol['train']}` of benchmarks/mixture.py",
+        train=protocol["train"],
         encoder=protocol["encoder"],
         seeds=seeds_of(stored["runs"]),
         sizes=listed([f"{of['pairs']:,} pairs of {SETS[data]}" for data, of in protocol["sets"].items()]),

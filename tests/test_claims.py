@@ -90,9 +90,10 @@ def test_compared_is_paired_and_antisymmetric(effects):
     assert effects.compared(base, base)["effect"] == effects.NOTHING
 
 
-def test_one_seed_measures_nothing_and_no_common_seed_is_no_comparison(effects):
+def test_few_seeds_are_not_judged_and_no_common_seed_is_no_comparison(effects):
     right, wrong = np.ones(100, dtype=bool), np.zeros(100, dtype=bool)
-    assert effects.compared({0: right}, {0: wrong})["effect"] == effects.NOTHING
+    assert effects.compared({0: right}, {0: wrong})["effect"] == effects.FEW
+    assert effects.compared({0: right, 1: right}, {0: wrong, 1: wrong})["effect"] == effects.FEW
     assert effects.compared({0: right}, {1: wrong}) is None
 
 
