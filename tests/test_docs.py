@@ -35,7 +35,6 @@ def one_model(embedded, monkeypatch):
         return load(model, **options) if asked else embedded
 
     monkeypatch.setattr(nli, "load", loaded)
-    monkeypatch.setattr(neurogame, "load", loaded)
 
 
 @pytest.mark.parametrize("page", RUN, ids=name)

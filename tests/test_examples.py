@@ -6,7 +6,6 @@ import runpy
 import pytest
 from pages import ROOT
 
-import neurogame
 from neurogame import nli
 
 FOLDER = ROOT / "examples"
@@ -33,8 +32,7 @@ def embedded():
 def one_model(embedded, monkeypatch):
     """`load()` gives the one model that is loaded already."""
     load = nli.load
-    for module in (nli, neurogame):
-        monkeypatch.setattr(module, "load", lambda model=None, **options: load(model, **options) if model else embedded)
+    monkeypatch.setattr(nli, "load", lambda model=None, **options: load(model, **options) if model else embedded)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

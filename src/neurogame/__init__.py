@@ -37,7 +37,7 @@ _LATER = {
     "Prediction": "nli",
     "load": "nli",
 }
-_MODULES = frozenset({"data", "evaluation", "explanation", "faithfulness", "nli", "prediction", "training"})
+_MODULES = frozenset({"data", "evaluation", "explanation", "export", "faithfulness", "nli", "prediction", "training"})
 
 __all__ = [
     "NLI",
@@ -73,8 +73,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-    return found
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
 
 
 def __dir__() -> list[str]:
