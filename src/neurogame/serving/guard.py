@@ -2,6 +2,9 @@
 
 The page runs scripts from this server only and none inline, so a text that got into its markup could still do nothing.
 There are no CORS headers unless a site was allowed: pages of others cannot read the answers.
+
+Turning away takes time from those who are answered: a few milliseconds each, in which Python runs nothing else. Who
+asks again at once, whatever Retry-After says, would have all of it; so refusals leave one after another, `PAUSE` apart.
 """
 
 import asyncio
@@ -17,6 +20,9 @@ from neurogame.serving.settings import Settings
 from neurogame.serving.watch import route
 
 log = logging.getLogger("neurogame.serving")
+PAUSE = 0.02  # seconds between two refusals; the first does not wait
+WATCHING = frozenset({"/health", "/metrics"})  # answered however many there are: who watches must see in then above all
+PACED = frozenset({"full", "active"})  # the reasons that come in crowds
 _POLICY = {
     "default-src": "'self'",
     "script-src": "'self'",
@@ -44,6 +50,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.settings, self.active = app, settings, 0
+        self.next = 0.0  # when the next refusal may leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -56,13 +63,15 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                if scope["state"]["notes"].get("refused") in PACED:
+                    await self._turn()
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 # files may be kept but are asked for again, so that an upgraded server has an upgraded page
                 headers.setdefault("Cache-Control", "no-cache" if scope["method"] in ("GET", "HEAD") else "no-store")
             await send(message)
 
-        if self.active >= self.settings.active:
+        if self.active >= self.settings.active and scope["path"] not in WATCHING:
             scope["state"]["notes"]["refused"] = "active"
             await problem(503, f"{self.active} requests are under way already", RETRY)(scope, receive, guarded)
             return
@@ -77,6 +86,13 @@ class Guard:
             await problem(500, "internal error; the server's log says where")(scope, receive, guarded)
         finally:
             self.active -= 1
+
+    async def _turn(self) -> None:
+        """Wait until a refusal may leave."""
+        now = asyncio.get_running_loop().time()
+        mine = max(self.next, now)
+        self.next = mine + PAUSE
+        await asyncio.sleep(mine - now)
 
     def _counted(self, scope: Scope, receive: Receive) -> Receive:
         """The body, up to the limits, whether its size was announced or not."""
