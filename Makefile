@@ -47,13 +47,14 @@ load: $(VENV)/.benched
 	@command -v wrk >/dev/null || { echo "make load needs wrk (apt install wrk)" >&2; exit 1; }
 	$(BIN)/python benchmarks/load.py
 
-# The oldest and the newest versions that pyproject.toml admits, each in an environment of its own.
+# The oldest and the newest versions that pyproject.toml admits, each in an environment of its own. What they warn of in
+# each other (an old typer of a new click) is not ours to fail on.
 compat: compat-oldest compat-newest
 compat-%:
 	$(PYTHON) -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) $(if $(filter oldest,$*),-c constraints-oldest.txt) -e '.[train]' beartype build hatchling hypothesis jaxtyping pytest pytest-xdist
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) $(if $(filter oldest,$*),-c constraints-oldest.txt) -e '.[train]' beartype build hatchling hypothesis jaxtyping pytest pytest-xdist scipy
 	.venv-$*/bin/python -m pip list --disable-pip-version-check | grep -iE '^(torch|transformers|tokenizers|numpy) '
-	OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest -q -n 2 $(COMPAT)
+	OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest -q -n 2 -W default $(COMPAT)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "neurogame needs Python 3.11 or newer; set PYTHON=…" >&2; exit 1; }

@@ -263,6 +263,7 @@ def test_twenty_players_are_enough_rope(random):
         (lambda: exact.gibbs([1.0], 1.0), TypeError, "values must be a torch.Tensor"),
         (lambda: exact.marginals(None, torch.zeros(3, 3), 1.0), TypeError, "field must be"),
         (lambda: exact.marginals(torch.zeros(3), 0.5, 1.0), TypeError, "coupling must be"),
+        (lambda: exact.shapley(torch.zeros(4, dtype=torch.complex64)), TypeError, "real numbers, got torch.complex64"),
     ],
 )
 def test_bad_input_is_named(call, error, words, as_user):

@@ -470,3 +470,60 @@ def test_mistakes_are_one_line(quick, tmp_path, monkeypatch, arguments, code, sa
     if code == 1:
         assert len(found.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_every_verb_that_opens_a_model_opens_an_export(exported, tmp_path):
+    """With the numbers of the library, from predict to explain, and one line where torch is needed."""
+    folder = str(exported("neurogame"))
+    onnx = neurogame.load(folder, backend="onnx")
+    file = tmp_path / "pairs.jsonl"
+    rows = [{"premise": p, "hypothesis": h, "label": "neutral"} for p, h in tiny.PAIRS]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    here = ["--model", folder, "--backend", "onnx", "--json"]
+
+    said = runner.invoke(app, ["predict", str(file), *here])
+    assert said.exit_code == 0, said.output
+    labels = [said.label for said in onnx.predict(tiny.PAIRS)]
+    assert [json.loads(line)["label"] for line in said.stdout.splitlines()] == labels
+
+    said = runner.invoke(app, ["evaluate", folder, "--data", str(file), "--backend", "onnx", "--json"])
+    assert said.exit_code == 0, said.output
+    (row,) = json.loads(said.stdout)["rows"]
+    assert row["scores"]["accuracy"] == pytest.approx(labels.count("neutral") / len(labels))
+
+    said = runner.invoke(app, ["explain", *tiny.PAIRS[0], *here, "--method", "occlusion"])
+    assert said.exit_code == 0, said.output
+    wanted = onnx.explain(*tiny.PAIRS[0], method="occlusion").scores
+    assert json.loads(said.stdout)["scores"] == pytest.approx(wanted, abs=1e-5)
+
+    for verb in (["explain", *tiny.PAIRS[0]], ["predict", str(file)]):
+        said = runner.invoke(app, [*verb, "--model", folder])
+        assert (said.exit_code, said.stderr.count("\n")) == (1, 1)
+        assert "--backend onnx" in said.stderr
+    said = runner.invoke(app, ["explain", *tiny.PAIRS[0], *here])
+    assert (said.exit_code, said.stderr.count("\n")) == (1, 1)
+    assert "looks into the model" in said.stderr
+
+
+def test_an_export_is_served(exported):
+    pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'neurogame[serve]'")
+    from starlette.testclient import TestClient
+
+    from neurogame.serving.app import create_app
+
+    onnx = neurogame.load(exported("neurogame"), backend="onnx")
+    premise, hypothesis = tiny.PAIRS[0]
+    pair = {"premise": premise, "hypothesis": hypothesis}
+    with TestClient(create_app(onnx)) as client:
+        state = client.get("/health").json()
+        assert state["model"] == onnx.name
+        assert not state["has_temperature"]
+        methods = [method["name"] for method in state["methods"]]
+        assert "occlusion" in methods
+        assert "decision" not in methods
+        said = client.post("/predict", json=pair).json()
+        assert said["logits"] == pytest.approx(onnx.predict(premise, hypothesis).logits)
+        found = client.post("/explain", json={**pair, "method": methods[0]})
+        assert found.status_code == 200, found.text
+        refused = client.post("/explain", json=pair)
+        assert (refused.status_code, "looks into the model" in refused.json()["error"]) == (400, True)

@@ -72,6 +72,14 @@ def test_the_encoder_may_be_a_dictionary_an_object_or_left_out():
         NeuroGameConfig(encoder={"model_type": "nonsense"})
 
 
+def test_an_encoder_that_is_nowhere_is_one_line(monkeypatch):
+    """Found by the fuzzer: transformers says it in several."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match="encoder = 'nothing/such' is neither a folder here nor") as raised:
+        NeuroGameConfig(encoder="nothing/such")
+    assert len(str(raised.value).splitlines()) == 1
+
+
 def test_labels_come_in_both_directions():
     config = NeuroGameConfig()
     assert config.id2label == ID2LABEL
@@ -536,9 +544,8 @@ def test_zero_shot_pipeline(folder):
 
 
 def test_cross_encoder(folder, expected):
-    from sentence_transformers import CrossEncoder
-
-    model = CrossEncoder(folder, device="cpu")
+    library = pytest.importorskip("sentence_transformers", reason="not among what `make compat` installs")
+    model = library.CrossEncoder(folder, device="cpu")
     assert model.num_labels == 3
     found = model.predict(tiny.PAIRS, apply_softmax=True, show_progress_bar=False)
     for row, prediction in zip(found, expected, strict=True):

@@ -352,6 +352,7 @@ DAMAGE = {
     "tokenizer config that is a list": text("tokenizer_config.json", "[]"),
     "a length of nothing": lambda folder: changed(folder / "tokenizer_config.json", model_max_length=0),
     "a length of words": lambda folder: changed(folder / "tokenizer_config.json", model_max_length="long"),
+    "a tokenizer that gives nothing": lambda folder: changed(folder / "tokenizer_config.json", model_input_names=[]),
     "an endless length": lambda folder: changed(folder / "tokenizer_config.json", model_max_length=float("inf")),
 }
 OURS = {

@@ -41,8 +41,10 @@ def players_of(table: Shaped[Tensor, "... coalitions"]) -> int:
     return n
 
 
-def _floating(table: Tensor) -> Tensor:
+def real(table: Tensor) -> Tensor:
     """Integer and boolean games (votes, majorities) as numbers that can be averaged."""
+    if table.is_complex():
+        raise TypeError(f"the values of a game are real numbers, got {table.dtype}")
     return table if table.is_floating_point() else table.to(torch.get_default_dtype())
 
 
@@ -98,7 +100,7 @@ def _expectation(delta: Tensor, context: Tensor, log_law: Tensor, tilt: float | 
 
 
 def _value_index(table: Tensor, index: Index, tilt: float | Tensor | None) -> Tensor:
-    n, table = players_of(table), _floating(table)
+    n, table = players_of(table), real(table)
     if tilt is not None:
         check_positive("tilt", tilt)
         check_leading("tilt", tilt, table.shape[:-1])
@@ -125,7 +127,7 @@ def interactions(
 ) -> Float[Tensor, "... tokens tokens"]:
     """J_ij = E[v(C∪ij) − v(C∪i) − v(C∪j) + v(C)] over contexts C without i and j; zero diagonal."""
     check_choice("index", index, Index)
-    n, table = players_of(table), _floating(table)
+    n, table = players_of(table), real(table)
     if tilt is not None:
         check_positive("tilt", tilt)
         check_leading("tilt", tilt, table.shape[:-1])

@@ -49,7 +49,7 @@ def canonical(label: object, names: Sequence[str] | Mapping[str, str] | None = N
         text = str(names.get(text, text)).strip()
     elif names is not None and _is_integer(text) and int(text) >= 0:
         if int(text) >= len(names):
-            raise UnknownLabelError(f"label {text} is out of range: {len(names)} names are given, {', '.join(names)}")
+            raise UnknownLabelError(f"label {text} is out of range: {len(names)} names are given, {list(names)!r:.200}")
         text = names[int(text)]
     lowered = text.lower()
     if lowered in NO_GOLD:

@@ -136,7 +136,7 @@ def as_game(v: Game | Tensor, n: int) -> tuple[Game, torch.device]:
     if isinstance(v, Tensor):
         if exact.players_of(v) != n:
             raise ValueError(f"the value table has 2**{exact.players_of(v)} entries, n = {n} players need 2**{n}")
-        table = v if v.is_floating_point() else v.to(torch.get_default_dtype())
+        table = exact.real(v)
         powers = 1 << torch.arange(n, device=v.device)
         return lambda C: table[..., (C * powers).sum(-1)], v.device
     if not callable(v):
@@ -147,7 +147,7 @@ def as_game(v: Game | Tensor, n: int) -> tuple[Game, torch.device]:
         if not isinstance(out, Tensor) or out.shape != C.shape[:-1]:
             got = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ValueError(f"v returned {got} for coalitions {list(C.shape)}; it must return {list(C.shape[:-1])}")
-        return out if out.is_floating_point() else out.to(torch.get_default_dtype())
+        return exact.real(out)
 
     return checked, torch.device("cpu")
 

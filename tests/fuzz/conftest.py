@@ -1,4 +1,4 @@
-"""The fuzzers run without run-time shape checks, as for a user, and say how many inputs they tried."""
+"""The fuzzers run without run-time shape checks, as for a user, and offline, and say how many inputs they tried."""
 
 import pytest
 from jaxtyping import config
@@ -11,6 +11,12 @@ def unchecked():
     config.update("jaxtyping_disable", value=True)
     yield
     config.update("jaxtyping_disable", value=False)
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    """No made-up name is asked for on the hub."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
 def pytest_sessionfinish():

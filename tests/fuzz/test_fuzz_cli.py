@@ -46,9 +46,8 @@ def place(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def inside(place, monkeypatch):
-    """In that folder, without a network, without a server, without measuring; the model is loaded once."""
+    """In that folder, without a server, without measuring; the model is loaded once."""
     monkeypatch.chdir(place)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     load, ready = neurogame.nli.load, system("mean")
 
     def remembered(model=None, **options):

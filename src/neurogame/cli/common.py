@@ -156,6 +156,11 @@ def listed(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",")]
 
 
+def opening(model_labels: str | None, device: str | None, backend: str) -> dict[str, Any]:
+    """What `neurogame.load` is told beside the model; it says what is allowed."""
+    return {"label_names": listed(model_labels), "device": device, "backend": backend}
+
+
 def check_figure(figure: Path | None, extra: str = "train") -> None:
     """What would fail when everything has been computed, fails before."""
     if figure is None:

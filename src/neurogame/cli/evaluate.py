@@ -39,6 +39,7 @@ def evaluate(
     seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap intervals.")] = 0,
     model_labels: common.ModelNames = None,
     device: common.Device = None,
+    backend: common.Backend = "torch",
     root: common.Root = None,
     hub: common.Hub = False,
     columns: common.Columns = None,
@@ -87,7 +88,7 @@ def evaluate(
         calibration = None if calibrate is None else sets.load(calibrate, **reading)
         others = [] if against is None else list(evaluation.load_predictions(against))
         options: dict[str, Any] = {"batch_size": batch_size, "calibration": calibration, "bins": bins, "seed": seed}
-        nlis = (load(model, label_names=common.listed(model_labels), device=device) for model in given)
+        nlis = (load(model, **common.opening(model_labels, device, backend)) for model in given)
         reports: list[evaluation.Report] = []
         for model, nli in zip(given, nlis, strict=True):
             name = nli.name if nli.name not in {report.models[0] for report in reports} else str(model)

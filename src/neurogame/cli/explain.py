@@ -47,6 +47,7 @@ def explain(
     seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")] = 0,
     model_labels: common.ModelNames = None,
     device: common.Device = None,
+    backend: common.Backend = "torch",
     columns: common.Columns = None,
     limit: Annotated[int | None, common.data(min=1, help="Only the first so many rows of the file.")] = None,
     resume: Annotated[
@@ -77,7 +78,7 @@ def explain(
     """
     question: dict[str, Any] = {"method": method, "target": target, "contrast": contrast, "level": level}
     question |= {"samples": samples, "seed": seed}
-    opening = {"model": model, "label_names": common.listed(model_labels), "device": device}
+    opening = {"model": model, **common.opening(model_labels, device, backend)}
     if hypothesis is None:
         if html is not None or figure is not None:
             raise typer.BadParameter("--html and --figure are for one pair; a FILE has pages of its own")

@@ -70,12 +70,8 @@ def predict(
         prediction.check(file, output, mapping, resume=resume, shard=part)
         done = prediction.already(output, part) if resume and output is not None else None
         if done is None:
-            nli = load(
-                model,
-                label_names=common.listed(model_labels),
-                device=device or (_device() if backend == "torch" else None),
-                backend=backend,  # type: ignore[arg-type]  # `load` says what is allowed
-            )
+            device = device or (_device() if backend == "torch" else None)
+            nli = load(model, **common.opening(model_labels, device, backend))
             # a bar and lines of results would write over each other in one terminal, and so would several bars
             alone = os.environ.get("LOCAL_RANK", "0") == "0"
             with common.progress("predict", shown=alone and (output is not None or not sys.stdout.isatty())) as advance:

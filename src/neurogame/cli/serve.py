@@ -21,6 +21,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
     model_labels: common.ModelNames = None,
     device: common.Device = None,
+    backend: common.Backend = "torch",
     batch: Annotated[
         int, limits(min=1, help="Pairs per forward pass at most: requests that wait are answered together.")
     ] = 32,
@@ -67,7 +68,7 @@ def serve(
 
         quiet()
         server.serve(
-            lambda: load(model, label_names=common.listed(model_labels), device=device),
+            lambda: load(model, **common.opening(model_labels, device, backend)),
             host,
             port,
             announce=lambda url: say(f"{url} (Ctrl-C ends it)"),

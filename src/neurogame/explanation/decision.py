@@ -20,7 +20,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 
 from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
@@ -88,7 +87,7 @@ class Game:
             return float(self.classifier(torch.zeros_like(self.terms[:1])).double().cpu()[0] @ self.direction)
 
 
-def applies(model: PreTrainedModel) -> bool:
+def applies(model: object) -> bool:
     """Whether what the model classifies is a sum over tokens."""
     return isinstance(model, NeuroGameForSequenceClassification) and model.pooling.additive
 

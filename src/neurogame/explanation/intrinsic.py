@@ -13,7 +13,6 @@ logits, and the record says so.
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
 
 from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
@@ -25,7 +24,7 @@ from neurogame.modeling.model import NeuroGameForSequenceClassification
 from neurogame.values import Mean
 
 
-def applies(model: PreTrainedModel) -> bool:
+def applies(model: object) -> bool:
     """Whether the model plays a game in its forward pass."""
     return isinstance(model, NeuroGameForSequenceClassification) and isinstance(
         model.pooling, NeuroGamePooling | SpinsPooling

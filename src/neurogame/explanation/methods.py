@@ -207,8 +207,11 @@ def _check_method(nli: NLI, method: str) -> None:
         working = methods_for(nli.model)
         head = getattr(nli.model.config, "head", None)
         kind = type(nli.model).__name__ + (f" with head {head!r}" if isinstance(head, str) else "")
+        closed = getattr(nli.model, "closed", "")  # why nothing but logits can be had of it
         allowed = ", ".join(map(repr, working))
-        raise ValueError(f"method = {method!r} does not work for {nli.name}, a {kind}; methods that do: {allowed}")
+        raise ValueError(
+            f"method = {method!r} does not work for {nli.name}, a {kind}{closed}; methods that do: {allowed}"
+        )
 
 
 def _check_work(method: str, samples: object, seed: object) -> None:

@@ -14,7 +14,6 @@ from math import isfinite
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
 
 from neurogame import ising
 from neurogame.attention import NeuroGameOutput
@@ -101,7 +100,7 @@ def without(reading: Reading, removed: Sequence[int]) -> Reading:
     return replace(reading, tokens=left, units=replace(units, unit_of=units.unit_of[places]), prediction=said)
 
 
-def has_temperature(model: PreTrainedModel) -> bool:
+def has_temperature(model: object) -> bool:
     """Whether the weights of the pooling are spins that a temperature can melt or freeze."""
     if not isinstance(model, NeuroGameForSequenceClassification) or not isinstance(model.pooling, NeuroGamePooling):
         return False

@@ -7,7 +7,7 @@ torch can do.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,9 +21,6 @@ from neurogame.extras import need
 from neurogame.modeling.checking import ModelError, short
 from neurogame.modeling.loading import load_tokenizer
 from neurogame.nli import NLI, _checked, _names
-
-if TYPE_CHECKING:
-    from neurogame.explanation import Explanation
 
 Floats = NDArray[np.float32]
 
@@ -54,6 +51,7 @@ class OnnxModel:
     """A graph in onnxruntime, on the CPU, with as many threads as torch has."""
 
     device = torch.device("cpu")
+    closed = ": it looks into the model, which an ONNX graph does not allow (load the torch one, backend='torch')"
 
     def __init__(self, folder: Path, config: Manifest) -> None:
         ort = need("onnxruntime", "export")
@@ -97,7 +95,7 @@ class OnnxModel:
 
 
 class OnnxNLI(NLI):
-    """An exported model: `predict` and `logits` as `NLI` has them, `attention`, and `explain` by removing words.
+    """An exported model: `predict` and `logits` as `NLI` has them, `attention`, and `explain` by taking words away.
 
     Attributes:
         manifest: what config.json says.
@@ -131,19 +129,6 @@ class OnnxNLI(NLI):
         answer = self.model.run(inputs)
         rest = {name: answer[name][0] if name in answer else None for name in folders.OUTPUTS if name != "logits"}
         return TokenWeights(tuple(self.tokenizer.convert_ids_to_tokens(found["input_ids"])), **rest)
-
-    def explain(self, premise: str, hypothesis: str, *, method: str = "decision", **options: Any) -> "Explanation":
-        """As `NLI.explain`, by the methods that ask for nothing but logits: "input", "occlusion", "lime" …"""
-        from neurogame.explanation import methods, methods_for
-
-        known = methods.METHODS.get(methods.named(method))
-        if known is not None and not known.applies(self.model):
-            working = ", ".join(map(repr, methods_for(self.model)))
-            raise ValueError(
-                f"method = {method!r} looks into the model, which an ONNX graph does not allow; "
-                f"load the torch model (backend='torch'), or use one of {working}"
-            )
-        return super().explain(premise, hypothesis, method=method, **options)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """An exported model is copied, not saved."""

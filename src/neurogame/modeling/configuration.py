@@ -13,6 +13,7 @@ from transformers.configuration_utils import PreTrainedConfig
 
 from neurogame.attention import PRESETS, AttentionConfig
 from neurogame.labels import ID2LABEL, LABEL2ID
+from neurogame.modeling.checking import UNLOADABLE, ModelError, short
 from neurogame.validation import check_choice, check_count
 
 Head = Literal["neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget"]
@@ -79,7 +80,7 @@ class NeuroGameConfig(PreTrainedConfig):
             raise TypeError(f"attention must be a mapping of options of the layer, got {self.attention!r}")
         self.attention = dict(self.attention or {})
         if isinstance(self.encoder, str):  # a folder, or a name on the hub
-            self.encoder = AutoConfig.from_pretrained(self.encoder, trust_remote_code=False)
+            self.encoder = _configuration(self.encoder)
         if isinstance(self.encoder, Mapping | None):
             self.encoder = AutoConfig.for_model(**{"model_type": "bert", **(self.encoder or {})})
         if kwargs.get("num_labels") not in (None, len(ID2LABEL)) and self.id2label == ID2LABEL:
@@ -219,6 +220,16 @@ def encoder_only(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration of an encoder without what a task on top of it left there."""
     task = ("id2label", "label2id", "num_labels", "problem_type", "architectures", "_name_or_path", "_commit_hash")
     return {key: value for key, value in config.items() if key not in task}
+
+
+def _configuration(name: str) -> Any:
+    """That of an encoder in a folder, or on the hub."""
+    try:
+        return AutoConfig.from_pretrained(name, trust_remote_code=False)
+    except UNLOADABLE as error:
+        raise ModelError(
+            f"encoder = {name!r:.80} is neither a folder here nor to be had from the hub: {short(error)}"
+        ) from error
 
 
 def special_token_ids(tokenizer: Any) -> list[int]:

@@ -77,13 +77,12 @@ def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
     if resume:
         if not written.exists():
             raise ConfigError(f"nothing to resume: {folder} holds no run")
-        if (folder / "metrics.json").exists():
-            raise ConfigError(f"nothing to resume: the run in {folder} has ended")
         if written.read_text(encoding="utf-8") != text:
             raise ConfigError(f"{written} differs from this configuration; a run is resumed as it was started")
+        _tidy(folder)
+        if (folder / "metrics.json").exists():
+            raise ConfigError(f"nothing to resume: the run in {folder} has ended")
         delete_unfinished(folder / "checkpoints")
-        for left in folder.glob("*.new"):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
         return
     taken = f"{folder} already holds a run; give this one another name, or go on with it with --resume"
     if folder.exists() and (not folder.is_dir() or any(path.suffix != ".new" for path in folder.iterdir())):
@@ -93,6 +92,14 @@ def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
         write_text(written, text, new=True)  # of two runs that start at once one gets it
     except FileExistsError:
         raise ConfigError(taken) from None
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what a kill has left: files half written, and of a run that has ended the model that `model/` is made of."""
+    if (folder / "metrics.json").exists() and (folder / "best").exists():
+        (folder / "best").rename(folder / "best.new")  # in one step, so that no half of it has its name
+    for left in folder.glob("*.new"):
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def _run(trainer: NeuroGameTrainer, *, resume: bool) -> None:
@@ -240,5 +247,5 @@ def _write(
     write_text(folder / "model" / "README.md", card.write(config, metrics, report))
     # last: its presence says that the run has ended
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")
-    shutil.rmtree(folder / "best", ignore_errors=True)
+    _tidy(folder)
     return metrics
