@@ -60,3 +60,25 @@ def as_user():
     config.update("jaxtyping_disable", value=True)
     yield
     config.update("jaxtyping_disable", value=False)
+
+
+@pytest.fixture(scope="session")
+def embedded():
+    """The model that comes with the package, loaded once."""
+    from neurogame import nli
+
+    return nli.load()
+
+
+@pytest.fixture
+def one_model(embedded, monkeypatch):
+    """`load()` without anything special gives the one model that is loaded already."""
+    from neurogame import nli
+
+    load = nli.load
+
+    def loaded(model=None, **options):
+        asked = model is not None or any(value not in (None, "torch") for value in options.values())
+        return load(model, **options) if asked else embedded
+
+    monkeypatch.setattr(nli, "load", loaded)

@@ -14,27 +14,9 @@ import pytest
 from pages import PAGES, ROOT, blocks, name
 
 import neurogame
-from neurogame import nli
 
 GENERATED = ROOT / "docs" / "reference" / "command-line.md"  # by docs/hooks.py, when the site is built
 RUN = [page for page in PAGES if any(block.runs for block in blocks(page))]
-
-
-@pytest.fixture(scope="module")
-def embedded():
-    return nli.load()
-
-
-@pytest.fixture
-def one_model(embedded, monkeypatch):
-    """`load()` without arguments gives the one model that is loaded already."""
-    load = nli.load
-
-    def loaded(model=None, **options):
-        asked = model is not None or any(value is not None for value in options.values())
-        return load(model, **options) if asked else embedded
-
-    monkeypatch.setattr(nli, "load", loaded)
 
 
 @pytest.mark.parametrize("page", RUN, ids=name)

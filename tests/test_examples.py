@@ -6,8 +6,6 @@ import runpy
 import pytest
 from pages import ROOT
 
-from neurogame import nli
-
 FOLDER = ROOT / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 # what a reader is promised, as a pattern of the output
@@ -21,18 +19,6 @@ PROMISED = {
     "who_has_power": r" 35 %   0\.\d{3}",
     "why_not_neutral": r"^contradiction, rather than neutral",
 }
-
-
-@pytest.fixture(scope="module")
-def embedded():
-    return nli.load()
-
-
-@pytest.fixture
-def one_model(embedded, monkeypatch):
-    """`load()` gives the one model that is loaded already."""
-    load = nli.load
-    monkeypatch.setattr(nli, "load", lambda model=None, **options: load(model, **options) if model else embedded)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
