@@ -32,6 +32,9 @@ bench: $(VENV)/.benched
 	$(BIN)/python benchmarks/alive.py
 	$(BIN)/python benchmarks/alternatives.py
 	$(BIN)/python benchmarks/record.py couplings values attention throughput
+	$(BIN)/python benchmarks/imports.py
+	$(BIN)/python benchmarks/export.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/predict.py
 
 # The site, in site/; a warning is an error.
 docs: $(VENV)/.tested

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from neurogame.cli import common
-from neurogame.modeling.loading import quiet
 
 app = typer.Typer(help="Measure, and compare with what else there is.", no_args_is_help=True)
 
@@ -94,7 +93,7 @@ def benchmark_explanations(
     """How faithful and how plausible explanations are, method by method, beside random orders and people."""
     with common.one_line("benchmark explanations"):
         common.check_figure(figure)
-    quiet()
+    common.quiet()
     chosen: dict[str, Any] = {"model": model, "data": data, "rationales": rationales, "root": root, "hub": hub}
     chosen |= {
         "limits": _limits(limits),

@@ -78,6 +78,13 @@ Hub = Annotated[bool, data("--hub", help="Download a named set that is not there
 _OBEYED = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
+def quiet() -> None:
+    """transformers' own bars and reports off; it is imported here and not above, so that --help is quick."""
+    from neurogame.modeling import loading
+
+    loading.quiet()
+
+
 def console(width: int) -> Console:
     """As wide as the terminal, a dumb one too; `width` where the output goes to a file."""
     return Console(width=shutil.get_terminal_size().columns if sys.stdout.isatty() else width)

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from neurogame.cli import common
-from neurogame.modeling.loading import quiet
 
 
 def evaluate(
@@ -76,7 +75,7 @@ def evaluate(
         from neurogame import evaluation
         from neurogame.nli import load
 
-        quiet()
+        common.quiet()
         _check_output(output)
         common.check_figure(figure)
         reading: dict[str, Any] = {"root": root, "columns": mapping, "hub": hub, "limit": limit}

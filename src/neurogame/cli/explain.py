@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from neurogame.cli import common
-from neurogame.modeling.loading import quiet
 from neurogame.printing import cut
 
 
@@ -121,7 +120,7 @@ def _pair(
     from neurogame.nli import load
     from neurogame.validation import check_choice
 
-    quiet()
+    common.quiet()
     check_choice("kind", kind, figures.Kind)
     common.check_figure(figure, "explain")
     if html is not None:
@@ -153,7 +152,7 @@ def _file(
     from neurogame.explanation import collection
     from neurogame.nli import load
 
-    quiet()
+    common.quiet()
     streamed = as_json and output is None
     folder = output or Path(f"{'stdin' if source == '-' else Path(source.removesuffix('.gz')).stem}-explained")
     if streamed:

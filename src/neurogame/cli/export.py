@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from neurogame.cli import common
-from neurogame.modeling.loading import quiet
 
 EMBEDDED = "embedded"
 
@@ -61,7 +60,7 @@ def export(
         from neurogame.export import export as write
         from neurogame.nli import load
 
-        quiet()
+        common.quiet()
         nli = load(None if model == EMBEDDED else model, label_names=common.listed(model_labels), device="cpu")
         folder = output or Path(f"{Path(nli.name).name}-onnx{'-int8' if quantize else ''}")
         done = write(nli, folder, extras=wanted, quantize="int8" if quantize else None, samples=samples, seed=seed)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from neurogame.cli import common
-from neurogame.modeling.loading import quiet
 
 if TYPE_CHECKING:
     from neurogame.prediction import Shard
@@ -65,7 +64,7 @@ def predict(
         from neurogame import prediction
         from neurogame.nli import load
 
-        quiet()
+        common.quiet()
         part = _part(shard)
         prediction.check(file, output, mapping, resume=resume, shard=part)
         done = prediction.already(output, part) if resume and output is not None else None

@@ -8,7 +8,6 @@ import typer
 
 from neurogame.cli import common
 from neurogame.extras import need
-from neurogame.modeling.loading import quiet
 
 limits, access = (partial(typer.Option, rich_help_panel=panel) for panel in ("Load", "Access and log"))
 
@@ -66,7 +65,7 @@ def serve(
         def say(line: str) -> None:
             typer.echo(f"neurogame serve: {line}", err=True)
 
-        quiet()
+        common.quiet()
         server.serve(
             lambda: load(model, **common.opening(model_labels, device, backend)),
             host,

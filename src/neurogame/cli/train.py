@@ -7,7 +7,6 @@ import typer
 
 from neurogame.cli import common
 from neurogame.extras import need
-from neurogame.modeling.loading import quiet
 
 
 def train(
@@ -30,7 +29,7 @@ def train(
         from neurogame.training import card
         from neurogame.training.build import read_splits
 
-        quiet()
+        common.quiet()
         run = training.read_config(config, override or ())
         if check:
             splits = read_splits(run.data)
