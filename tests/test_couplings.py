@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from neurogame import values
-from neurogame.couplings import off_diagonal
+from neurogame.couplings import LinearCoupling, off_diagonal
 
 F64 = torch.float64
 
@@ -55,3 +55,13 @@ def test_linear_is_close_to_pairs_for_tanh_at_small_norms(random):
     pairs = values.estimate(V, f="tanh", couplings="pairs").coupling
     linear = values.estimate(V, f="tanh", couplings="linear").coupling.to_dense()
     assert float((linear - pairs).norm() / pairs.norm()) < 0.1
+
+
+# found by the fuzzer
+def test_factors_that_do_not_fit_are_refused(as_user):
+    V, scale, delta, weight, diag = torch.ones(3, 2), torch.ones(()), torch.ones(4, 3), torch.ones(4), torch.ones(3)
+    assert LinearCoupling(V, scale, delta, weight, diag).shape == (3, 3)
+    with pytest.raises(ValueError, match="factors of a LinearCoupling"):
+        LinearCoupling(V, scale, delta, weight, torch.ones(2))
+    with pytest.raises(TypeError, match="diag of a LinearCoupling"):
+        LinearCoupling(V, scale, delta, weight, diag.long())

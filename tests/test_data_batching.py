@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,3 +163,10 @@ def test_the_trainer_takes_it(tokenizer, pairs, tmp_path):
     )
     loss = trainer.train().training_loss
     assert 0 < loss < 10
+
+
+# found by the fuzzer
+@pytest.mark.parametrize("rows", [[], [{"labels": 1}]])
+def test_what_is_no_batch_is_refused(rows):
+    with pytest.raises(DataError, match="see `encode`"):
+        collate(tiny.tokenizer())(rows)

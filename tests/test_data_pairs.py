@@ -122,3 +122,10 @@ def test_summary():
     )
     assert PairDataset((Pair("a", "b"),), "x").summary() == "x: 1 pair (unlabelled)"
     assert "unlabelled 1" in PairDataset((Pair("a", "b"), Pair("a", "b", "neutral")), "x").summary()
+
+
+# found by the fuzzer
+def test_seeds_are_numbers_and_errors_one_line():
+    with pytest.raises(TypeError, match=r"seed must be a whole number, got \[1\]$"):
+        PairDataset((Pair("a", "b"),)).shuffled([1])
+    assert str(DataError("a\nb does not exist")) == "a\\u000ab does not exist"

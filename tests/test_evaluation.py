@@ -430,3 +430,35 @@ def test_scores_round_trip_through_json():
     assert json.loads(text) == found.to_dict()
     with pytest.raises(ValueError, match="lacks accuracy, interval"):
         restore(metrics.Scores, {"n": 3})
+
+
+# found by the fuzzer
+@pytest.mark.parametrize(
+    ("logits", "gold", "said"),
+    [
+        ([[1.0, 2.0]], [2], "gold must hold columns from 0 to 1"),
+        ([[1.0, 2.0]], ["neutral"], "`align` finds their columns"),
+        ([], [], "logits must be"),
+        ([[1.0, math.nan]], [0], "NaN or infinite"),
+    ],
+)
+def test_a_temperature_is_not_fitted_on_anything(logits, gold, said):
+    with pytest.raises(ValueError, match=said):
+        calibration.fit_temperature(logits, gold)
+
+
+# found by the fuzzer
+def test_records_of_the_wrong_type_are_refused():
+    told = {"low": 0.0, "high": 1.0, "count": 3, "confidence": None, "accuracy": None}
+    assert restore(calibration.Bin, told).count == 3
+    for changed in ({"count": "3"}, {"count": True}, {"low": None}, {"accuracy": []}):
+        with pytest.raises(ValueError, match="must be a"):
+            restore(calibration.Bin, {**told, **changed})
+    with pytest.raises(ValueError, match="must be a mapping"):
+        restore(calibration.Bin, [told])
+
+
+# found by the fuzzer
+def test_an_extra_with_a_line_break_is_named_in_one_line():
+    with pytest.raises(ValueError, match=r"its extras are a\\u000ab$"):
+        metrics.by(("round",), [{"a\nb": 1}], ["neutral"], [True])

@@ -288,6 +288,8 @@ def test_each_backend_points_to_the_other(exported, tmp_path):
         neurogame.load(tmp_path / "nowhere", backend="onnx")
     with pytest.raises(ModelError, match="CPU"):
         neurogame.load(exported("bert"), backend="onnx", device="cuda")
+    with pytest.raises(ModelError, match="device 'toaster' cannot be used"):  # found by the fuzzer
+        neurogame.load(exported("bert"), backend="onnx", device="toaster")
     with pytest.raises(ValueError, match="'torch', 'onnx'"):
         neurogame.load(exported("bert"), backend="tensorflow")
     onnx = neurogame.load(exported("bert"), backend="onnx")
@@ -324,6 +326,8 @@ def changed(**fields):
         ("config.json", changed(outputs=["logits", "alpha"]), "the graph has"),
         ("config.json", changed(inputs=["attention_mask"]), "inputs"),
         ("config.json", changed(bank={"seed": 1}), "damaged"),
+        ("config.json", changed(labels="entailment"), "labels"),  # found by the fuzzer
+        ("config.json", changed(sha256=[]), "sha256"),
     ],
 )
 def test_a_damaged_folder_is_refused_in_one_line(copied, name, change, said):

@@ -62,3 +62,18 @@ def test_gibbs_limits(random):
 def test_gibbs_wants_a_temperature(gamma, random):
     with pytest.raises(ValueError, match="gamma must be > 0"):
         gibbs(random(7, 8), gamma)
+
+
+# found by the fuzzer
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"f": "guess"}, "f = 'guess' is unknown"),
+        ({"members": torch.ones(1, 2, dtype=torch.bool)}, "members must be"),
+        ({"anchor": torch.ones(5)}, "anchor must be"),
+        ({"members": None}, "members must be"),
+    ],
+)
+def test_a_value_of_what_does_not_fit_is_refused(changed, said, as_user):
+    with pytest.raises((ValueError, TypeError), match=said):
+        value(**{"V": torch.ones(3, 2), "members": torch.ones(1, 3, dtype=torch.bool), **changed})

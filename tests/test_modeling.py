@@ -462,6 +462,9 @@ def test_the_mixed_loss_is_cross_entropy_against_mixed_labels(smoothing, weight,
     plain = cross_entropy(logits, labels, label_smoothing=smoothing)
     torch.testing.assert_close(classification_loss(logits, labels, None, smoothing), plain)
     torch.testing.assert_close(classification_loss(logits, labels, Mixup(partner, 1.0), smoothing), plain)
+    some = labels.clone()
+    some[0] = -100  # without a gold label, as transformers has it
+    torch.testing.assert_close(classification_loss(logits, some), classification_loss(logits[1:], labels[1:]))
     half = classification_loss(logits.bfloat16(), labels)
     assert half.dtype == torch.float32
 
@@ -553,3 +556,14 @@ def test_cross_encoder(folder, expected):
         assert model.config.id2label[int(row.argmax())] == prediction.label
     single = model.predict(tiny.PAIRS[0], apply_softmax=True, show_progress_bar=False)
     assert single.tolist() == pytest.approx(found[0].tolist(), abs=1e-5)
+
+
+# found by the fuzzer
+def test_masks_and_labels_of_other_shapes(as_user):
+    model, batch = tiny.model("mean"), dict(tiny.encoded())
+    real = batch["attention_mask"].bool()
+    wide = real[:, None, None, :].expand(-1, -1, real.shape[1], -1)  # BERT takes it
+    with pytest.raises(ValueError, match=r"attention_mask must be \[batch, tokens\]"):
+        model(**{**batch, "attention_mask": wide})
+    labels = torch.tensor([0, 1, 2, 0])
+    assert torch.equal(model(**batch, labels=labels.view(-1, 1)).loss, model(**batch, labels=labels).loss)

@@ -491,6 +491,8 @@ def test_what_looks_like_a_path_is_never_looked_for_on_the_hub(offline, tmp_path
     ):
         with pytest.raises(FileNotFoundError):
             neurogame.load(name)
+    with pytest.raises(FileNotFoundError, match=r"no model folder at a\\u000ab/c/d"):  # found by the fuzzer
+        neurogame.load("a\nb/c/d")
     with pytest.raises(FileNotFoundError, match="no model folder at runs/frist; runs has first"):
         neurogame.load("runs/frist")
     with pytest.raises(NotADirectoryError, match="is a file"):

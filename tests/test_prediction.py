@@ -15,7 +15,7 @@ from neurogame.labels import LABELS
 from neurogame.modeling.dam import DamForSequenceClassification
 from neurogame.modeling.words import build_tokenizer
 from neurogame.nli import NLI, Prediction
-from neurogame.prediction import check, predict_file
+from neurogame.prediction import Shard, check, predict_file
 
 PAIRS = [
     ("A tailor mends a coat.", "Someone mends a coat."),
@@ -389,3 +389,10 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
 def test_a_wrong_chunk(tmp_path):
     with pytest.raises(ValueError, match="chunk"):
         predict_file(Stub(), write_csv(tmp_path / "a.csv", PAIRS), chunk=0)
+
+
+# found by the fuzzer
+@pytest.mark.parametrize("part", [(1.5, 2), ("1", "2"), (True, 1)])
+def test_parts_are_whole_numbers(part):
+    with pytest.raises(TypeError, match="two whole numbers"):
+        Shard(*part)

@@ -269,3 +269,13 @@ def test_rows_repeated_for_several_processes_come_last():
     alone, shared = (list(LengthGroupedSampler(lengths, 4, seed=0, multiple=m)) for m in (1, 4))
     assert shared == [*alone, 1]
     assert len(LengthGroupedSampler(lengths, 4, seed=0, multiple=4)) == 8
+
+
+# found by the fuzzer
+@pytest.mark.parametrize("text", ["2001-99-99", "0b_", "!!int x", "[" * 2000, '"a\\nb": 1'])
+def test_what_yaml_stumbles_over_is_refused_in_one_line(tmp_path, text):
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        read_config(path)
+    assert len(str(refused.value).splitlines()) == 1

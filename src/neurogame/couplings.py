@@ -26,6 +26,7 @@ from neurogame import kernels
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.game import Nonlinearity, of_norm, safe_divide, safe_sqrt
 from neurogame.marginals import Toggles
+from neurogame.validation import transformed
 
 _BLOCK_ELEMENTS = 1 << 18  # pairs computed at once, 1 MB a temporary
 
@@ -42,6 +43,22 @@ class LinearCoupling:
     delta: Float[Tensor, "... samples tokens"]
     weight: Float[Tensor, "... samples"]
     diag: Float[Tensor, "... tokens"]  # what scale·VVᵀ − ΣδδT holds on its diagonal, to be taken off
+
+    def __post_init__(self) -> None:
+        if transformed():  # shapes may be symbols
+            return
+        for name, given in zip(("V", "scale", "delta", "weight", "diag"), self.factors, strict=True):
+            if not isinstance(given, Tensor) or not given.is_floating_point():
+                kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+                raise TypeError(f"{name} of a LinearCoupling must be a floating tensor, got {kind}")
+        found = [list(given.shape) for given in self.factors]
+        V, delta = self.V.shape, self.delta.shape
+        fits = self.V.dim() > 1 and self.delta.dim() > 1 and self.weight.dim() > 0 and self.diag.dim() > 0
+        fits = fits and delta[-1] == self.diag.shape[-1] == V[-2] and self.weight.shape[-1] == delta[-2]
+        leads = (V[:-2], self.scale.shape, delta[:-2], self.weight.shape[:-1], self.diag.shape[:-1])
+        if not fits or any(lead not in (V[:-2], ()) for lead in leads):
+            wanted = "[..., tokens, dim], [...], [..., samples, tokens], [..., samples], [..., tokens]"
+            raise ValueError(f"the factors of a LinearCoupling must be {wanted}, got {', '.join(map(str, found))}")
 
     @property
     def shape(self) -> torch.Size:

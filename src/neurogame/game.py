@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 
 from neurogame._types import Bool, Float, Tensor
-from neurogame.validation import check_leading, check_positive
+from neurogame.validation import check_choice, check_leading, check_positive, check_vectors, transformed
 
 Nonlinearity = Literal["identity", "relu", "tanh", "square"]
 
@@ -46,6 +46,8 @@ def value(
     anchor: Float[Tensor, "... dim"] | None = None,
 ) -> Float[Tensor, "... coalitions"]:
     """v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖), by the definition, for each row C of `members`."""
+    if not transformed():
+        _check_value(V, members, f, anchor)
     S = members.to(V.dtype) @ V  # (..., coalitions, dim)
     if anchor is None:
         q = S.square().sum(-1)
@@ -55,6 +57,25 @@ def value(
     if f == "square":
         return q - q0
     return of_norm(safe_sqrt(q), f) - of_norm(safe_sqrt(q0), f)
+
+
+def _check_value(V: Tensor, members: Tensor, f: Nonlinearity, anchor: Tensor | None) -> None:
+    """Types and shapes; values are the business of those who draw coalitions."""
+    check_choice("f", f, Nonlinearity)
+    check_vectors(V, validate=False)
+    for name, given in {"members": members, "anchor": anchor}.items():
+        if not isinstance(given, Tensor) and not (name == "anchor" and given is None):
+            raise TypeError(f"{name} must be a torch.Tensor, got {type(given).__name__}")
+    if members.dim() < 2 or members.shape[-1] != V.shape[-2]:
+        raise ValueError(f"members must be [..., coalitions, {V.shape[-2]}] to fit V, got {list(members.shape)}")
+    if anchor is not None and anchor.shape[-1:] != V.shape[-1:]:
+        raise ValueError(f"anchor must be [..., {V.shape[-1]}] to fit V, got {list(anchor.shape)}")
+    axes = [V.shape[:-2], members.shape[:-2], () if anchor is None else anchor.shape[:-1]]
+    try:
+        torch.broadcast_shapes(*axes)
+    except RuntimeError:
+        said = ", ".join(str(list(lead)) for lead in axes)
+        raise ValueError(f"leading axes of V, members and anchor must broadcast to each other, got {said}") from None
 
 
 def gibbs(values: Float[Tensor, "... coalitions"], gamma: float | Tensor) -> Float[Tensor, "... coalitions"]:

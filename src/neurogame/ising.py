@@ -421,7 +421,7 @@ def _problem(
     check_choice("method", method, Method)
     check_positive("gamma", gamma, validate)
     if not isinstance(field, Tensor) or field.dim() < 1 or not field.is_floating_point():
-        raise TypeError(f"field must be a floating [..., tokens] tensor, got {field!r:.80}")
+        raise TypeError(f"field must be a floating [..., tokens] tensor, got {' '.join(repr(field).split()):.80}")
     if not isinstance(coupling, Tensor | LinearCoupling | None):
         raise TypeError(f"coupling must be a tensor, a LinearCoupling or None, got {type(coupling).__name__}")
     n = field.shape[-1]

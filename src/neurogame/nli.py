@@ -28,6 +28,7 @@ from neurogame.data.pairs import Pair
 from neurogame.modeling.checking import SAFELY, UNLOADABLE, check_folder, check_labels, refuse_unused, short
 from neurogame.modeling.checking import ModelError as ModelError  # part of this module, as it always was
 from neurogame.modeling.loading import load_tokenizer
+from neurogame.printing import printable
 from neurogame.validation import check_choice, check_count
 from neurogame.writing import filled
 
@@ -364,6 +365,7 @@ def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> in
 
 def _is_local(name: str, folder: Path) -> bool:
     """Whether a model is a folder; one that should be and is not, or holds no model, is an error."""
+    shown = printable(name)
     if not name.strip():
         raise FileNotFoundError("the name of a model is empty; give a folder, or a name on the hub")
     if folder.is_dir():
@@ -371,15 +373,15 @@ def _is_local(name: str, folder: Path) -> bool:
             return True
         inner = next((folder / part for part in ("model", "best") if (folder / part / "config.json").is_file()), None)
         hint = f"; did you mean {inner}?" if inner else ""
-        raise FileNotFoundError(f"{name} holds no model: config.json is missing{hint}")
+        raise FileNotFoundError(f"{shown} holds no model: config.json is missing{hint}")
     if folder.exists():
-        raise NotADirectoryError(f"{name} is a file; a model is a folder with config.json and model.safetensors")
+        raise NotADirectoryError(f"{shown} is a file; a model is a folder with config.json and model.safetensors")
     if name.startswith((".", "~", "/")) or name.endswith("/") or name.count("/") > 1 or "\\" in name:
-        raise FileNotFoundError(f"no model folder at {name}")
+        raise FileNotFoundError(f"no model folder at {shown}")
     if folder.parent != Path() and folder.parent.is_dir():
         there = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
-        shown = f"has {', '.join(there[:10])}" if there else "is empty"
-        raise FileNotFoundError(f"no model folder at {name}; {folder.parent} {shown}")
+        has = f"has {', '.join(there[:10])}" if there else "is empty"
+        raise FileNotFoundError(f"no model folder at {shown}; {printable(str(folder.parent))} {has}")
     return False
 
 

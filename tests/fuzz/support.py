@@ -94,3 +94,31 @@ valid = texts.map(lambda text: text.encode(errors="replace").decode())
 scraps = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), unicode, st.binary(max_size=8), st.lists(st.integers())
 )
+
+
+# --- JSON with one thing changed -----------------------------------------------------------------------------------
+
+values = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 50),
+    st.sampled_from([10**6, 10**12, 10**25, -(10**9), 0.5, float("nan"), float("inf"), -1.5]),
+    st.sampled_from([[], {}, [1], {"a": 1}, "", "gelu", "cls", "0", "bert", "neurogame", {"model_type": "bert"}]),
+    st.text(max_size=5),
+)
+
+
+def spots(found, path=()):
+    """Every place in a JSON value."""
+    yield path
+    entries = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    for key, value in list(entries)[:40]:
+        yield from spots(value, (*path, key))
+
+
+def changed(found, path, value):
+    if not path:
+        return value
+    copy = dict(found) if isinstance(found, dict) else list(found)
+    copy[path[0]] = changed(copy[path[0]], path[1:], value)
+    return copy

@@ -9,7 +9,7 @@ import tiny
 from hypothesis import example, given
 from hypothesis import strategies as st
 from kinds import system
-from support import HOSTILE, fuzz, scraps, texts, tried, unicode
+from support import HOSTILE, changed, fuzz, scraps, spots, texts, tried, unicode, values
 
 import neurogame
 from neurogame import data, labels
@@ -123,32 +123,6 @@ def folders(tmp_path_factory):
     for kind in ("mean", "dam"):
         system(kind).save_pretrained(place / kind)
     return place
-
-
-values = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-3, 50),
-    st.sampled_from([10**6, 10**12, 10**25, -(10**9), 0.5, float("nan"), float("inf"), -1.5]),
-    st.sampled_from([[], {}, [1], {"a": 1}, "", "gelu", "cls", "0", "bert", "neurogame", {"model_type": "bert"}]),
-    st.text(max_size=5),
-)
-
-
-def spots(found, path=()):
-    """Every place in a JSON value."""
-    yield path
-    entries = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
-    for key, value in list(entries)[:40]:
-        yield from spots(value, (*path, key))
-
-
-def changed(found, path, value):
-    if not path:
-        return value
-    copy = dict(found) if isinstance(found, dict) else list(found)
-    copy[path[0]] = changed(copy[path[0]], path[1:], value)
-    return copy
 
 
 @given(st.data())

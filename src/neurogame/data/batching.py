@@ -156,6 +156,10 @@ class Collate:
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """The batch of some rows."""
+        lacking = [i for i, row in enumerate(rows) if "input_ids" not in row]
+        if lacking or not rows:
+            what = f"row {lacking[0]} has no input_ids" if lacking else "there is no row"
+            raise DataError(f"{what}; a batch is made of rows of an EncodedDataset, see `encode`")
         inputs = [{name: row[name] for name in _INPUTS if name in row} for row in rows]
         return dict(DataCollatorWithPadding(self.tokenizer)(inputs))
 

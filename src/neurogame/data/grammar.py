@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from neurogame.data.pairs import DataError, Pair, PairDataset
+from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed
 from neurogame.labels import LABELS
 
 KINDS = {
@@ -323,6 +323,7 @@ def generate(count: int, seed: int) -> PairDataset:
     """
     if count < 1:
         raise DataError(f"count {count} is not positive; allowed: a number of pairs to generate")
+    check_seed(seed)
     draw = Draw(seed)
     groups = list(product(LABELS, PHENOMENA))
     found: dict[tuple[str, str], Pair] = {}

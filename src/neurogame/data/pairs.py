@@ -13,10 +13,14 @@ from random import Random
 from typing import Any, overload
 
 from neurogame.labels import LABELS, NON_ENTAILMENT
+from neurogame.printing import printable
 
 
 class DataError(ValueError):
     """Data that cannot be used; one line that names the file, the cause and the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))  # the name of a file or a column may hold a line break
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,19 @@ class NoGold:
     line: int
 
 
+def check_seed(seed: object) -> None:
+    """A seed is a whole number."""
+    if not isinstance(seed, int):
+        raise TypeError(f"seed must be a whole number, got {seed!r:.60}")
+
+
 def order(count: int, seed: int) -> list[int]:
     """A random order of 0 … count−1: the indices sorted by one uniform draw each.
 
     Only `Random.random` is used, whose sequence Python promises to keep; so a seed means the same
     rows with every version.
     """
+    check_seed(seed)
     draw = Random(seed).random  # noqa: S311 — not cryptography
     keys = [draw() for _ in range(count)]
     return sorted(range(count), key=keys.__getitem__)

@@ -56,7 +56,9 @@ class Aligned:
         log_p: Array = scaled - np.log(np.exp(scaled).sum(1, keepdims=True))
         if not self.collapsed:
             return log_p
-        return np.stack([np.logaddexp.reduce(log_p[:, self.columns == k], axis=1) for k in range(len(self.names))], 1)
+        merged = [np.logaddexp.reduce(log_p[:, self.columns == k], axis=1) for k in range(len(self.names))]
+        capped: Array = np.minimum(np.stack(merged, 1), 0.0)  # the sum of rounded probabilities may exceed 1
+        return capped
 
 
 def align(logits: ArrayLike | torch.Tensor, gold: Sequence[str], labels: Sequence[str]) -> Aligned:

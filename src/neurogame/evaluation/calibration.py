@@ -109,7 +109,16 @@ def fit_temperature(logits: Array, gold: Indices) -> float:
         logits: [pairs, labels].
         gold: [pairs], the column of the gold label; `alignment.align` finds it by name.
     """
-    z = np.asarray(logits, dtype=np.float64)
+    z, gold = np.asarray(logits, dtype=np.float64), np.asarray(gold)
+    if z.ndim != 2 or z.size == 0 or gold.shape != z.shape[:1]:
+        given = f"{list(z.shape)} and {list(gold.shape)}"
+        raise ValueError(f"logits must be [pairs, labels] with a gold column for each pair, got {given}")
+    if not np.issubdtype(gold.dtype, np.integer) or not ((gold >= 0) & (gold < z.shape[1])).all():
+        raise ValueError(
+            f"gold must hold columns from 0 to {z.shape[1] - 1}; names of labels? `align` finds their columns"
+        )
+    if not np.isfinite(z).all():
+        raise ValueError("logits are NaN or infinite; the model has probably diverged")
     d = z - z[np.arange(len(z)), gold][:, None]
     if _slope(d, 1.0)[0] == 0:  # as it is where all logits of a pair are equal, or where all are right and huge
         return 1.0
@@ -179,6 +188,8 @@ def calibrate(
         seed: of the split into halves.
     """
     check_positive("temperature", stored)
+    if fitted is not None:
+        check_positive("the fitted temperature", fitted[0])
     before = confidence(aligned, bins=bins)
     if fitted is not None:
         return Calibration(f"fitted on {fitted[1]}", (fitted[0],), before, confidence(aligned, fitted[0], bins))

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from neurogame.evaluation.alignment import Aligned, Array, Booleans, align, ordered
 from neurogame.evaluation.calibration import Bin, confidence
 from neurogame.evaluation.records import plain
+from neurogame.printing import printable
 from neurogame.validation import check_count
 
 LEVEL = 0.95  # of every interval
@@ -181,7 +182,8 @@ def by(
     for extra, name, hit in zip(extras, gold, correct, strict=True):
         absent = [key for key in keys if key != "label" and key not in extra]
         if absent:
-            raise ValueError(f"a pair has no {absent[0]!r} to group by; its extras are {', '.join(extra) or 'empty'}")
+            there = printable(", ".join(map(str, extra))) or "empty"
+            raise ValueError(f"a pair has no {absent[0]!r} to group by; its extras are {there}")
         cell = counts.setdefault(tuple(name if key == "label" else str(extra[key]) for key in keys), [0, 0])
         cell[0] += 1
         cell[1] += bool(hit)

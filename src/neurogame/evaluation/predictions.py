@@ -61,10 +61,10 @@ class Predictions:
             for number, line in enumerate(file, start=1):
                 try:
                     row = json.loads(line)
-                    labels = labels or list(row["logits"])
+                    labels = labels or list(row["logits"].keys())
                     gold.append(row["gold"])
                     logits.append([float(row["logits"][name]) for name in labels])
-                except (ValueError, KeyError, TypeError) as error:
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
                     raise ValueError(
                         f"{path}, line {number}: not a prediction with 'gold' and 'logits' ({error!r}); cut short?"
                     ) from None

@@ -6,6 +6,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 R = TypeVar("R")
+_SAID = {str: "text", int: "whole number", float: "number", bool: "yes or no", tuple: "list", dict: "mapping"}
 
 
 def plain(value: Any) -> Any:
@@ -21,6 +22,8 @@ def plain(value: Any) -> Any:
 
 def restore(record: type[R], data: Mapping[str, Any]) -> R:
     """The record that `plain` made `data` of; keys that are no field are left aside."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"a {record.__name__} record must be a mapping, got {data!r:.60}; was it edited by hand?")
     hints = get_type_hints(record)
     saved = [f for f in fields(record) if f.metadata.get("saved", True)]  # type: ignore[arg-type]
     missing = [f.name for f in saved if f.name not in data]
@@ -28,20 +31,25 @@ def restore(record: type[R], data: Mapping[str, Any]) -> R:
         raise ValueError(
             f"a {record.__name__} record lacks {', '.join(missing)}; was it written by another version, or cut short?"
         )
-    return record(**{f.name: _restored(hints[f.name], data[f.name]) for f in saved})
+    return record(**{f.name: _restored(hints[f.name], data[f.name], f"{record.__name__}.{f.name}") for f in saved})
 
 
-def _restored(hint: Any, value: Any) -> Any:
+def _restored(hint: Any, value: Any, where: str) -> Any:
     """`value` as its annotation has it: JSON knows neither tuples nor dataclasses."""
     if isinstance(hint, UnionType):
         if value is None:
             return None
         hint = next(choice for choice in get_args(hint) if choice is not NoneType)
-    inner = get_args(hint)
     if is_dataclass(hint):
         return restore(hint, value)  # type: ignore[arg-type]
-    if get_origin(hint) is tuple:
-        return tuple(_restored(inner[0], item) for item in value)
-    if get_origin(hint) is dict:
-        return {key: _restored(inner[1], item) for key, item in value.items()}
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    wanted = {tuple: list | tuple, dict: Mapping, float: int | float}.get(kind, kind)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"{where} must be a {_SAID[kind]}, got {value!r:.60}; was it edited by hand?")
+    if kind is tuple:
+        if inner[-1] is not Ellipsis and len(value) != len(inner):
+            raise ValueError(f"{where} must have {len(inner)} entries, got {value!r:.60}; was it edited by hand?")
+        return tuple(_restored(inner[0], item, where) for item in value)
+    if kind is dict:
+        return {key: _restored(inner[1], item, where) for key, item in value.items()}
     return value

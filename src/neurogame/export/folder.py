@@ -124,13 +124,19 @@ def _manifest(path: Path) -> Manifest:
 
 def _checked(manifest: Manifest, path: Path) -> Manifest:
     """Types and ranges of what the runtime relies on."""
-    right = {
-        "labels": len(manifest.labels) > 1 and all(isinstance(label, str) for label in manifest.labels),
+    lists = ("labels", "inputs", "outputs")
+    texts = {name: isinstance(getattr(manifest, name), str) for name in ("name", "architecture")}
+    listed = {
+        name: isinstance(found := getattr(manifest, name), list) and all(isinstance(one, str) for one in found)
+        for name in lists
+    }
+    right = texts | {
+        "labels": listed["labels"] and len(manifest.labels) > 1,
         "max_length": isinstance(manifest.max_length, int) and manifest.max_length > 0,
         "temperature": isinstance(manifest.temperature, int | float) and 0 < manifest.temperature < math.inf,
-        "inputs": "input_ids" in manifest.inputs,
-        "outputs": "logits" in manifest.outputs and set(manifest.outputs) <= set(OUTPUTS),
-        "sha256": MODEL in manifest.sha256,
+        "inputs": listed["inputs"] and "input_ids" in manifest.inputs,
+        "outputs": listed["outputs"] and "logits" in manifest.outputs and set(manifest.outputs) <= set(OUTPUTS),
+        "sha256": isinstance(manifest.sha256, dict) and MODEL in manifest.sha256,
     }
     wrong = [name for name, is_right in right.items() if not is_right]
     if wrong:

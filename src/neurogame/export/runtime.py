@@ -143,7 +143,7 @@ def load(
         raise ModelError(
             "the embedded model is no ONNX file: `neurogame export -o FOLDER` writes one, then load FOLDER"
         )
-    if device is not None and torch.device(device).type != "cpu":
+    if device is not None and str(device).partition(":")[0] != "cpu":
         raise ModelError(f"device {str(device)!r} cannot be used with backend='onnx', which runs on the CPU")
     place = Path(model).expanduser()
     if not place.is_dir():

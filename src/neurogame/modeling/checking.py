@@ -20,6 +20,7 @@ from transformers import AutoConfig
 from transformers.initialization import no_init_weights
 
 from neurogame.labels import UnknownLabelError, canonical
+from neurogame.printing import printable
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 SAFELY: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False}
@@ -49,6 +50,9 @@ _SMALL = 50_000_000  # numbers of a model that fits anywhere
 
 class ModelError(ValueError):
     """A model that cannot be used; one line that names it and the cause."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))  # the name of a folder or a label may hold a line break
 
 
 def short(error: BaseException) -> str:

@@ -49,10 +49,9 @@ def load_tokenizer(name: Any, **where: Any) -> PreTrainedTokenizerBase:
         raise ModelError(f"{name}: tokenizer.json is missing or damaged ({short(error)})") from error
     if words < 1:
         raise ModelError(f"{name} holds no tokenizer; save one beside the model (tokenizer.json): it has no words")
-    if "input_ids" not in (found.model_input_names or ()):
-        raise ModelError(
-            f"{name}: the tokenizer's model_input_names must have 'input_ids' in it, got {found.model_input_names!r:.80}"
-        )
+    inputs = found.model_input_names
+    if "input_ids" not in (inputs or ()):
+        raise ModelError(f"{name}: the tokenizer's model_input_names must have 'input_ids' in it, got {inputs!r:.80}")
     limit = found.model_max_length
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 1 <= limit < math.inf:
         raise ModelError(f"{name}: the tokenizer's model_max_length must be a number of tokens, got {limit!r:.40}")

@@ -44,15 +44,20 @@ def classification_loss(
     mixup: Mixup | tuple[Tensor, float | Tensor] | None = None,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy; with mixup w·CE(labels) + (1 − w)·CE(labels[partner]), row by row."""
+    """Mean cross-entropy; with mixup w·CE(labels) + (1 − w)·CE(labels[partner]), row by row.
+
+    Rows without a gold label (−100, as transformers has it) do not count.
+    """
     logits = logits.float()
+    if not labels.is_floating_point():
+        labels = labels.reshape(-1)  # [batch, 1] as well, as transformers has it
 
     def rows(gold: Tensor) -> Tensor:
         return functional.cross_entropy(logits, gold, label_smoothing=label_smoothing, reduction="none")
 
+    if mixup is None:
+        return functional.cross_entropy(logits, labels, label_smoothing=label_smoothing)
+    partner, weight = mixup
     loss = rows(labels)
-    if mixup is not None:
-        partner, weight = mixup
-        weight = weight.to(loss) if isinstance(weight, Tensor) else weight
-        loss = weight * loss + (1.0 - weight) * rows(labels[partner.to(labels.device)])
-    return loss.mean()
+    weight = weight.to(loss) if isinstance(weight, Tensor) else weight
+    return (weight * loss + (1.0 - weight) * rows(labels[partner.to(labels.device)])).mean()

@@ -183,6 +183,11 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         known = {key: value for key, value in inputs.items() if value is not None and self._passes(key)}
         encoded = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **known)
         x = encoded[0]
+        if x.dim() != 3:
+            raise ValueError(f"input_ids must be [batch, tokens]; the states of the encoder are {list(x.shape)}")
+        if attention_mask is not None and attention_mask.shape != x.shape[:2]:
+            wanted, given = list(x.shape[:2]), list(attention_mask.shape)
+            raise ValueError(f"attention_mask must be [batch, tokens] = {wanted}, 1 at real tokens; got {given}")
         real = x.new_ones(x.shape[:2], dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         players = self.players(input_ids, real, special_tokens_mask)
         pooled = self._pool(x.to(self.classifier.dtype), real, players, generator=generator, record=output_game)

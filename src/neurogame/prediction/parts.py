@@ -38,6 +38,9 @@ class Shard:
     count: int = 1
 
     def __post_init__(self) -> None:
+        for value in (self.number, self.count):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"a part is two whole numbers, as in Shard(2, 4); got {value!r:.60}")
         if not 1 <= self.number <= self.count:
             raise ValueError(f"part {self} does not exist; allowed: 1/{self.count} to {self.count}/{self.count}")
 

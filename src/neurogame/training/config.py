@@ -25,6 +25,7 @@ from neurogame.attention import AttentionConfig
 from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
 from neurogame.modeling.baselines import WordPairConfig
 from neurogame.modeling.configuration import Head
+from neurogame.printing import printable
 
 Kind = Literal["neurogame", "transformers", "dam", "esim"]
 Schedule = Literal["multistep", "linear", "cosine", "constant", "plateau"]
@@ -38,6 +39,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "dam": {**WordPairConfig.__annotations__, **DamConfig.__annotations__, "min_count": int},
     "esim": {**WordPairConfig.__annotations__, **EsimConfig.__annotations__, "min_count": int},
 }
+# what yaml raises over a text: also "2001-99-99", which is no date, "0b_", which is no number, and a thousand brackets
+_NO_YAML = (yaml.YAMLError, ValueError, RecursionError)
 
 
 class ConfigError(ValueError):
@@ -257,8 +260,8 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> RunConfig:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    except _NO_YAML as error:
+        raise ConfigError(f"{path}: not valid YAML: {printable(' '.join(str(error).split()))}") from None
     if not isinstance(found, dict):
         raise ConfigError(
             f"{path}: a run file is a mapping with model, data and training; found {type(found).__name__}"
@@ -275,7 +278,7 @@ def parse_config(content: dict[str, Any], source: str = "config") -> RunConfig:
     except ValidationError as error:
         mistakes = error.errors()
         first = mistakes[0]
-        where = ".".join(str(part) for part in first["loc"]) or "run"
+        where = printable(".".join(str(part) for part in first["loc"])) or "run"
         given = first.get("input")
         shown = f", got {given!r:.60}" if isinstance(given, str | int | float | bool) else ""
         more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
@@ -321,7 +324,7 @@ def _override(content: dict[str, Any], override: str) -> None:
         target = inner
     try:
         target[last] = yaml.safe_load(value)
-    except yaml.YAMLError:
+    except _NO_YAML:
         raise ConfigError(f"--set {override!r}: the value is not valid YAML") from None
 
 

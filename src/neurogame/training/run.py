@@ -95,7 +95,7 @@ def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what a kill has left: files half written, and of a run that has ended the model that `model/` is made of."""
+    """Remove what a kill has left: files half written, and `best/` of a run that has ended, now in `model/`."""
     if (folder / "metrics.json").exists() and (folder / "best").exists():
         (folder / "best").rename(folder / "best.new")  # in one step, so that no half of it has its name
     for left in folder.glob("*.new"):
