@@ -511,10 +511,29 @@ def test_a_run_folder_hints_at_its_model(offline, tmp_path):
             neurogame.load(run)
 
 
+def test_a_name_while_the_hub_is_out_of_reach(monkeypatch, tmp_path):
+    """Said at once, and not after half a minute of trying; what is in the cache is opened without asking."""
+
+    def fail(*arguments, **options):
+        raise ConnectionError("no route to host")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "first-model").mkdir()
+    (tmp_path / "first-model" / "config.json").write_text("{}")
+    monkeypatch.setattr(nli.HfApi, "model_info", fail)
+    with pytest.raises(ModelError, match=r"^frist-model is .*: no route to host; there is a folder first-model$"):
+        neurogame.load("frist-model")
+    monkeypatch.setattr(nli, "try_to_load_from_cache", lambda *_: "config.json")
+    monkeypatch.setattr(AutoModelForSequenceClassification, "from_pretrained", fail)
+    with pytest.raises(ModelError, match=r"could not be had from the hub: no route to host$"):
+        neurogame.load("frist-model")
+
+
 def test_a_name_the_hub_does_not_have(monkeypatch):
     def fail(*arguments, **options):
         raise OSError("We could not connect\nto the hub.\n\nSee the manual.")
 
+    monkeypatch.setattr(nli.HfApi, "model_info", lambda *_, **__: None)
     monkeypatch.setattr(AutoModelForSequenceClassification, "from_pretrained", fail)
     with pytest.raises(ModelError) as caught:
         neurogame.load("nobody/nothing")

@@ -16,6 +16,7 @@ from test_prediction import PAIRS, Stub, lines_of, model, write_csv, write_jsonl
 from typer.testing import CliRunner
 
 from neurogame.cli import app
+from neurogame.data import formats
 from neurogame.data.pairs import DataError
 from neurogame.modeling.dam import DamForSequenceClassification
 from neurogame.nli import NLI, Prediction
@@ -246,6 +247,43 @@ def test_a_row_that_ends_everything_leaves_nothing(tmp_path):
     with pytest.raises(DataError, match="not valid JSON"):
         run(Stub(), source, tmp_path / "out.jsonl", on_error="raise", chunk=2)
     assert names(tmp_path) == ["a.jsonl"]
+
+
+@pytest.mark.parametrize("shard", [Shard(), Shard(1, 2)])
+@pytest.mark.parametrize("on_error", ["skip", "raise"])
+def test_a_source_that_breaks_off_is_no_malformed_row(tmp_path, shard, on_error, monkeypatch):
+    """Nobody knows how many rows are missing: no file appears, what was labelled stays, and it can be gone on with."""
+    source = write_jsonl(tmp_path / "a.jsonl", [{"premise": p, "hypothesis": h} for p, h in PAIRS * 9])
+    run(Stub(), source, tmp_path / "whole.jsonl")
+    read, lines = formats.Lines.__next__, []
+
+    def fails(self):
+        lines.append(1)
+        if len(lines) > 15:
+            raise OSError(5, "Input/output error")
+        return read(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(formats.Lines, "__next__", fails)
+        with pytest.raises(DataError, match=r"truncated or damaged.*Input/output error"):
+            run(Stub(), source, tmp_path / "out.jsonl", shard=shard, on_error=on_error)
+    assert not (tmp_path / "out.jsonl").exists()
+    assert [path.stat().st_size > 0 for path in tmp_path.glob("out.jsonl*.part")] == [True]
+    for number in range(1, shard.count + 1):
+        options = {"resume": True, "shard": Shard(number, shard.count), "on_error": on_error}
+        done = run(Stub(), source, tmp_path / "out.jsonl", **options)
+        assert number > 1 or done.resumed > 0
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_a_source_that_is_cut_gives_no_file(model, source, tmp_path):  # noqa: F811
+    cut = tmp_path / "cut.csv.gz"
+    cut.write_bytes(gzip.compress(source.read_bytes())[:-300])
+    with pytest.raises(DataError, match="truncated or damaged"):
+        run(model, cut, tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+    with pytest.raises(DataError, match="truncated or damaged"):
+        run(model, cut, None)
 
 
 def test_two_processes_do_not_write_one_part(model, source, tmp_path):  # noqa: F811

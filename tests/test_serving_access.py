@@ -98,6 +98,9 @@ def test_a_token_is_read_from_a_file_or_the_environment(tmp_path, monkeypatch):
     file.write_text("\n")
     with pytest.raises(ValueError, match="holds no token"):
         settings.token_of(file)
+    for wrong in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(ValueError, match=r"the token in .* cannot be read: "):
+            settings.token_of(wrong)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +182,29 @@ def test_open_to_all_is_said(monkeypatch, host, token, warned):
     assert len(said) == warned
     assert all("whoever can reach 0.0.0.0 can use it" in line for line in said)
     assert set(made[0].hosts) == ({*LOOPBACK} if host == "127.0.0.1" else set())
+
+
+def test_no_address_is_not_every_address():
+    with pytest.raises(ValueError, match=r"host is empty.*0\.0\.0\.0"), server.listening(" ", 0):
+        pass
+
+
+def test_a_name_may_be_allowed_with_its_port(nli):
+    with TestClient(create_app(nli, Settings(hosts=("Example.org:443",)))) as client:
+        for host, status in (("example.org:443", 200), ("example.org", 200), ("example.com", 421)):
+            assert client.get("/health", headers={"Host": host}).status_code == status
+
+
+def test_monitors_may_ask_for_the_head_alone(client):
+    answer = client.head("/health")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert "head" not in client.get("/openapi.json").json()["paths"]["/health"]
+
+
+def test_brackets_without_end(client):
+    sent = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
+    answer = client.post("/predict", content=b"[" * 200_000, headers=sent)
+    assert (answer.status_code, len(answer.json()["error"]) < 100) == (422, True)
 
 
 # --- other sites ----------------------------------------------------------------------------------------------------

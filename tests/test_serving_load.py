@@ -275,7 +275,28 @@ def test_refusals_leave_one_after_another(monkeypatch):
         first.join()
     assert refused == [503] * 4
     assert pauses[0] == 0.0
-    assert pauses[1:] == pytest.approx([1000.0, 2000.0, 3000.0], abs=900)
+    assert pauses[1:] == pytest.approx([1000.0] * 3, abs=900)  # each after the one before it
+
+
+def test_who_hangs_up_loses_the_turn_of_a_refusal(monkeypatch):
+    """Else thousands who are gone would hold up those who wait, and the end of the server."""
+    monkeypatch.setattr(guard, "PAUSE", 1000.0)
+    model = _Held(held=True)
+    with serving(model, active=1) as (running, connect, _):
+        first = connect(request())
+        assert model.begun.wait(30)
+        refused = connect(request())
+        assert answer(refused)[0] == 503  # the first refusal does not wait
+        for connection in [refused, *(connect(request()) for _ in range(5))]:
+            connection.close()
+        for _ in range(2000):
+            if len(running.server_state.tasks) == 1:
+                break
+            time.sleep(0.01)
+        assert len(running.server_state.tasks) == 1  # the one that is answered
+        model.go.set()
+        assert answer(first)[0] == 200
+        first.close()
 
 
 # --- what is said of it ---------------------------------------------------------------------------------------------

@@ -71,12 +71,15 @@ def kill_and_resume(runs, moments):
     """One run after the other, killed at each of these moments in turn and resumed; all must end alike."""
     left, config, step = list(moments), runs.new(), 0
     while True:
+        begun = (config.folder / "config.yaml").exists()
         ended = faults.run(command(config), **(left[0] if left else {}))
         over = (config.folder / "metrics.json").exists()
         assert ended.killed or ended.code == 0 or "has ended" in ended.err, ended.err
         found = check_what_is_there(config)
         assert found >= step, "a checkpoint that was there is gone"
         step = found
+        fresh = not begun and bool(left) and "at" in left[0]
+        assert ended.killed or not fresh, f"a run has ended before change {left[0]['at']}: draw earlier ones"
         if ended.killed:
             left.pop(0)
         if over and not ended.killed:  # at its end, or resumed when everything was done but the tidying
@@ -112,6 +115,7 @@ def runs(workshop, tmp_path_factory):  # noqa: F811
 
 
 def test_three_kills(runs):
+    """Early, and some time later; a run makes far more changes than that."""
     kill_and_resume(runs, [{"at": at} for at in faults.moments(0, 3, 90)])
 
 

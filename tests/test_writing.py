@@ -123,11 +123,50 @@ def test_a_folder_is_whole_where_its_last_file_is(tmp_path, there):
             goal.mkdir(parents=True, exist_ok=True)
             (goal / name).write_bytes(text)
         assert faults.run(write, at=at).killed
-        found = {name: text for name, text in content(goal).items() if not name.startswith(".new")}
+        found = {name: text for name, text in content(goal).items() if ".new/" not in name}
         if "end" in found:
             assert found in (old, {**old, **new})
         write()  # what was left behind is in nobody's way
         assert content(tmp_path / "made") == {f"here/{name}": text for name, text in {**old, **new}.items()}
+
+
+def test_two_who_write_at_once_do_not_mix(tmp_path):
+    """One of them wins, whole; and nothing is taken for a leftover that is not one."""
+    theirs = tmp_path / "goal.new"
+    theirs.mkdir()
+    (theirs / "precious").write_text("kept")
+    other = tmp_path / f"goal.{os.getpid()}.0123abcd.new"  # of a process that runs
+    other.mkdir()
+
+    def write(text, meanwhile):
+        with filled(tmp_path / "goal", last="end") as fresh:
+            (fresh / "end").write_text(text)
+            meanwhile()
+
+    with pytest.raises(OSError, match="goal cannot be written"):
+        write("second", meanwhile=lambda: write("first", meanwhile=lambda: None))
+    assert content(tmp_path) == {"goal/end": b"first", "goal.new/precious": b"kept"}
+    assert other.is_dir()
+
+
+def test_a_link_stays_and_leads_to_the_new_file(tmp_path):
+    target, link = tmp_path / "target.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_open_already_is_written_to(tmp_path):
+    """/dev/stdout, when it goes to a file, is a link to a file, and must not be replaced by one."""
+    with (tmp_path / "out").open("w") as file:
+        place = f"/proc/self/fd/{file.fileno()}"
+        write_text(place, "page")
+        assert Path(place).resolve() == tmp_path / "out"
+    assert content(tmp_path) == {"out": b"page"}
 
 
 def test_a_figure_is_of_the_kind_its_suffix_says(tmp_path):
@@ -161,7 +200,7 @@ def test_a_model_that_is_saved_over_another(nli, tmp_path):
         other.save_pretrained(goal)
         assert torch.equal(load(goal).logits(tiny.PAIRS), new)
         assert (goal / "README.md").read_text() == "mine"
-        assert not (goal / ".new").exists()
+        assert not list(goal.glob("*.new"))
 
 
 def test_a_model_on_a_full_disk(nli, tmp_path):

@@ -11,10 +11,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
+from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub.errors import HfHubHTTPError
 from torch import nn
 from tqdm.auto import tqdm
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
@@ -39,6 +42,7 @@ _loading = threading.RLock()  # transformers' hook for bars is one for all threa
 MAX_LENGTH = 128  # tokens of a pair, where neither the tokenizer nor the model says how many it takes
 Backend = Literal["torch", "onnx"]
 Progress = Callable[[int], object]  # told how many pairs have just been done
+_NOWHERE = "is no folder here and could not be had from the hub"
 _LONG = 512  # pairs from which on `predict` shows a progress bar by itself
 _OPENING: dict[str, Any] = {
     **SAFELY,
@@ -310,17 +314,34 @@ def load(
         config = check_folder(folder, AutoModelForSequenceClassification)
         if label_names is None:
             check_labels(config.get("id2label"), config.get("label2id"), where)
+    else:
+        _check_hub(where)
     try:
         with _no_bar():
             found, info = AutoModelForSequenceClassification.from_pretrained(where, **_OPENING)
     except UNLOADABLE as error:
-        reason = "cannot be loaded" if local else "is no folder here and could not be had from the hub"
-        raise ModelError(f"{where} {reason}: {short(error)}") from error
+        raise ModelError(f"{where} {'cannot be loaded' if local else _NOWHERE}: {short(error)}") from error
     _check_complete(where, found, info)
     tokenizer = load_tokenizer(where)
     resolved = folder.resolve()
     name = (resolved.parent.name if resolved.name == "model" else resolved.name) if local else where
     return NLI(_on(found, device), tokenizer, name=name, label_names=label_names)
+
+
+def _check_hub(name: str) -> None:
+    """Refuse a name that is not in the cache at once where the hub is out of reach; transformers tries for long.
+
+    A folder here that is called nearly so is what was meant, perhaps.
+    """
+    try:
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            HfApi().model_info(name, timeout=10)
+    except HfHubHTTPError:  # it answers: transformers says what
+        return
+    except Exception as error:  # httpx's have no class in common with others
+        near = get_close_matches(name, [path.parent.name for path in Path().glob("*/config.json")], n=1)
+        hint = f"; there is a folder {near[0]}" if near else ""
+        raise ModelError(f"{name} {_NOWHERE}: {short(error)}{hint}") from error
 
 
 @contextmanager

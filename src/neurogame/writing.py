@@ -1,10 +1,13 @@
 """Files and folders that appear under their name only when they are whole.
 
 Whoever is killed meanwhile, or finds the disk full, leaves what was there before, never half of something new. What is
-being written stands beside its goal until then, under a name that ends in `.new`.
+being written stands beside its goal until then, as GOAL.PROCESS.RANDOM.new: two who write at once do not share it.
+What a process that is no more has left is removed by the next that writes there.
 """
 
 import os
+import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,22 +23,25 @@ UNWRITABLE = (OSError, RuntimeError, SafetensorError)  # what Python, torch and 
 def replaced(path: str | Path, *, new: bool = False, durable: bool = True) -> Iterator[Path]:
     """Yields a path to write a file to, which then takes the place of `path` in one step.
 
-    A device or a pipe cannot be replaced, and is written to as it is.
+    A device or a pipe cannot be replaced, and is written to as it is; a link stays, and what it leads to is replaced.
 
     Args:
         path: where the file is to be; in a folder that is there.
         new: refuse to replace a file, even one that came up meanwhile: FileExistsError.
         durable: wait until it is on the disk; for one of thousands that can be made again it is not worth it.
     """
-    goal = Path(path)
-    if goal.exists() and not goal.is_file():
-        with named(goal):
-            yield goal
+    given = Path(path)
+    if given.exists() and (not given.is_file() or _is_open_already(given)):
+        with named(given):
+            yield given
         return
-    fresh = goal.with_name(f"{goal.name}.{os.getpid()}.new")
+    goal = Path(os.path.realpath(given))
+    fresh = _beside(goal, goal.parent)
     try:
-        with named(goal):
+        with named(given):
             yield fresh
+            if goal.exists():
+                shutil.copymode(goal, fresh)
             if durable:
                 sync(fresh)
             if new:
@@ -64,10 +70,10 @@ def filled(path: str | Path, last: str) -> Iterator[Path]:
     """
     goal = Path(path)
     there = goal.is_dir()
-    fresh = goal / ".new" if there else goal.with_name(f"{goal.name}.new")
+    fresh = _beside(goal, goal if there else goal.parent)
     try:
         with named(goal):
-            shutil.rmtree(fresh, ignore_errors=True)
+            _sweep(goal, fresh.parent)
             fresh.mkdir(parents=True)
             yield fresh
             sync_folder(fresh)
@@ -124,6 +130,37 @@ def sync_folder(folder: Path) -> None:
     for path in folder.rglob("*"):
         sync(path)
     sync(folder)
+
+
+def _beside(goal: Path, folder: Path) -> Path:
+    """A name in `folder` for what is going to be `goal`, which nobody else has."""
+    return folder / f"{goal.name}.{os.getpid()}.{secrets.token_hex(4)}.new"
+
+
+def _sweep(goal: Path, folder: Path) -> None:
+    """Remove what processes that are no more have left on the way to `goal`."""
+    ours = re.compile(re.escape(goal.name) + r"\.(\d+)\.[0-9a-f]{8}\.new")
+    for path in folder.glob("*.new"):
+        match = ours.fullmatch(path.name)
+        if match and not _runs(int(match[1])):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _runs(process: int) -> bool:
+    if os.name != "posix":  # elsewhere to ask would be to kill; nothing is swept there
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+def _is_open_already(path: Path) -> bool:
+    """Whether it is a name of what a process has open, as /dev/stdout is, and no place to put a file."""
+    return os.name == "posix" and path.absolute().parts[1] in ("dev", "proc")
 
 
 def _link(fresh: Path, goal: Path) -> None:

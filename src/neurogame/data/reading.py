@@ -137,6 +137,7 @@ def iterate(
         require_label: a row without gold label comes as `NoGold`; otherwise as a pair with label None,
             and so does one whose label cannot be read.
         on_error: "raise" a `DataError` at the first row that is not a pair, or "skip": it comes as `Malformed`.
+            The last one has `is_end` where the file is cut or the disk fails.
     """
     rule = Rule(columns or {}, label_names, require_label)
     if on_error not in ("raise", "skip"):
@@ -168,7 +169,7 @@ def _stream(path: str, rule: Rule, *, fatal: bool) -> Generator[Row, None, None]
                 yield row
         except DAMAGE as error:
             rows += 1
-            row = Malformed(file, lines.number + 1, f"the file is truncated or damaged: {error}")
+            row = Malformed(file, lines.number + 1, f"the file is truncated or damaged: {error}", is_end=True)
             if fatal:
                 raise DataError(str(row)) from error
             yield row

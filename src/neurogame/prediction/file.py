@@ -21,7 +21,7 @@ import torch
 
 from neurogame import __version__
 from neurogame._types import Tensor
-from neurogame.data.formats import STDIN
+from neurogame.data.formats import DAMAGE, STDIN
 from neurogame.data.pairs import DataError, Malformed, Pair
 from neurogame.data.reading import OnError, Row, iterate
 from neurogame.nli import NLI, Prediction, Progress
@@ -140,8 +140,9 @@ def predict_file(
                 if not part.at.ended:
                     _to_part(say, reading, part, shard, goal, progress)
             except BaseException as error:
-                if not again or (isinstance(error, DataError) and not isinstance(error, PartError)):
-                    part.discard()  # nobody could go on with it
+                faulty = isinstance(error, DataError) and not isinstance(error, PartError)
+                if not again or (faulty and not isinstance(error.__cause__, DAMAGE)):
+                    part.discard()  # nobody could go on with it: the source has to change
                 raise
         return _done(part.at.kept, shard, before, *parts.finish(goal, shard.count))
 
@@ -234,6 +235,8 @@ class _Reading:
         while taken := list(islice(self._source, self._size)):
             good = [row for row in taken if isinstance(row, Pair)]
             faulty = [row for row in taken if isinstance(row, Malformed)]
+            if faulty and faulty[-1].is_end:  # no malformed row: an unknown number of rows is missing
+                raise PartError(f"{faulty[-1]}; what comes before is kept, --resume goes on once it can be read")
             for pair in good:
                 self._hash(pair.premise, pair.hypothesis, pair.label, pair.extras)
             for row in faulty:

@@ -21,7 +21,7 @@ class Access:
     """ASGI middleware: 421 for a host that is not among `hosts`, 401 without the token. Nothing of the body is read."""
 
     def __init__(self, app: ASGIApp, token: str | None, hosts: Sequence[str]) -> None:
-        self.app, self.hosts = app, frozenset(host.lower() for host in hosts)
+        self.app, self.hosts = app, frozenset(map(name, hosts))
         self.token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -34,12 +34,11 @@ from neurogame.serving.engine import Answer, Engine
 from neurogame.serving.guard import Guard
 from neurogame.serving.metrics import CONTENT_TYPE, Metrics
 from neurogame.serving.settings import DEFAULT, Settings
-from neurogame.serving.watch import ID, Watch
+from neurogame.serving.watch import GONE, ID, Watch
 
 STATIC = Path(str(resources.files("neurogame.serving"))) / "static"
 STYLE = Path(str(resources.files("neurogame.explanation"))) / "page.css"  # the look of the report is that of the page
 POLL = 0.5  # seconds between two looks at whether whoever asked is still there
-GONE = 499  # nobody reads it; nginx's number for a request that was closed
 MANY = ("forward passes", "steps")  # what `samples` of a slow method counts
 Responses = dict[int | str, dict[str, Any]]
 _PROBLEMS = {
@@ -160,6 +159,8 @@ def _state(app: FastAPI, engine: Engine, metrics: Metrics, settings: Settings) -
         error = "the model is loading" if status == "loading" else "the server is shutting down"
         found = schema.NotReady(status=status, version=__version__, queue=len(engine), error=error)
         return JSONResponse(found.model_dump(), 503, errors.RETRY)
+
+    app.add_api_route("/health", health, methods=["HEAD"], include_in_schema=False)  # some monitors ask so
 
     described = _described(settings)
     described["responses"] |= _TEXT

@@ -13,22 +13,25 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from neurogame.serving.guard import HEADERS
 
 MOST = 1000  # connections; below the 1024 open files that many systems allow
 
 
-class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """uvicorn's protocol, with a limit on number and patience; what is no HTTP is refused like anything else."""
+class Connection(H11Protocol):
+    """uvicorn's protocol, with a limit on number and patience; what is no HTTP is refused like anything else.
+
+    That of h11 also where httptools is installed, which takes a head of any size; h11 takes 64 KiB.
+    """
 
     def __init__(self, *args: Any, patience: float, **options: Any) -> None:
         super().__init__(*args, **options)
         self.patience = patience
         self.end: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Somebody connects."""
         super().connection_made(transport)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

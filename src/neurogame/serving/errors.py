@@ -26,6 +26,8 @@ def handle(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def as_it_says(_: Request, error: HTTPException) -> Response:
+        if isinstance(error.__cause__, RecursionError):  # FastAPI's own, from JSON in thousands of brackets
+            return problem(422, "the body is nested too deeply")
         return problem(error.status_code, error.detail, error.headers)
 
     @app.exception_handler(RequestValidationError)

@@ -4,7 +4,8 @@ The page runs scripts from this server only and none inline, so a text that got 
 There are no CORS headers unless a site was allowed: pages of others cannot read the answers.
 
 Turning away takes time from those who are answered: a few milliseconds each, in which Python runs nothing else. Who
-asks again at once, whatever Retry-After says, would have all of it; so refusals leave one after another, `PAUSE` apart.
+asks again at once, whatever Retry-After says, would have all of it; so refusals leave one after another, `PAUSE` apart,
+and whoever has hung up meanwhile loses the turn.
 """
 
 import asyncio
@@ -50,26 +51,27 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.settings, self.active = app, settings, 0
-        self.next = 0.0  # when the next refusal may leave
+        self.turn, self.next = asyncio.Lock(), 0.0  # of refusals: who is next, and when
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = False
+        started = gone = False
 
         async def guarded(message: Message) -> None:
-            nonlocal started
+            nonlocal started, gone
             if message["type"] == "http.response.start":
                 started = True
                 if scope["state"]["notes"].get("refused") in PACED:
-                    await self._turn()
+                    gone = not await self._is_next(receive)
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 # files may be kept but are asked for again, so that an upgraded server has an upgraded page
                 headers.setdefault("Cache-Control", "no-cache" if scope["method"] in ("GET", "HEAD") else "no-store")
-            await send(message)
+            if not gone:
+                await send(message)
 
         if self.active >= self.settings.active and scope["path"] not in WATCHING:
             scope["state"]["notes"]["refused"] = "active"
@@ -87,12 +89,21 @@ class Guard:
         finally:
             self.active -= 1
 
+    async def _is_next(self, receive: Receive) -> bool:
+        """Wait until a refusal may leave; False: there is nobody any more to read it."""
+        turn, end = asyncio.ensure_future(self._turn()), asyncio.ensure_future(_hung_up(receive))
+        try:
+            await asyncio.wait([turn, end], return_when=asyncio.FIRST_COMPLETED)
+            return not end.done()
+        finally:
+            turn.cancel()
+            end.cancel()
+
     async def _turn(self) -> None:
-        """Wait until a refusal may leave."""
-        now = asyncio.get_running_loop().time()
-        mine = max(self.next, now)
-        self.next = mine + PAUSE
-        await asyncio.sleep(mine - now)
+        clock = asyncio.get_running_loop().time
+        async with self.turn:
+            await asyncio.sleep(max(0.0, self.next - clock()))
+            self.next = clock() + PAUSE
 
     def _counted(self, scope: Scope, receive: Receive) -> Receive:
         """The body, up to the limits, whether its size was announced or not."""
@@ -118,3 +129,9 @@ class Guard:
             return message
 
         return counted
+
+
+async def _hung_up(receive: Receive) -> None:
+    """Returns when whoever asked has gone; what still comes of the body is not kept."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

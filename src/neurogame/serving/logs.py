@@ -23,7 +23,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        said: dict[str, Any] = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()}
+        said: dict[str, Any] = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage().strip()}
         said |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[0] is not None:
             said |= {"error": record.exc_info[0].__name__, "where": places(record.exc_info[2])}

@@ -92,6 +92,8 @@ class Server(uvicorn.Server):
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
     """A socket that listens, or one line on why there is none."""
+    if not host.strip():
+        raise ValueError("host is empty, which would be every address of this machine; say 0.0.0.0 if that is meant")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         found = socket.create_server((host, port), family=family, backlog=1024)

@@ -69,8 +69,11 @@ def token_of(file: Path | None) -> str | None:
     """The token in a file, or else in the environment; None where there is neither."""
     if file is None:
         return os.environ.get(TOKEN, "").strip() or None
-    with file.open(encoding="utf-8", errors="replace") as opened:
-        found = opened.read(1 << 16).strip()
+    try:
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            found = opened.read(1 << 16).strip()
+    except OSError as error:
+        raise ValueError(f"the token in {file} cannot be read: {error.strerror or error}") from None
     if not found:
         raise ValueError(f"{file} holds no token: {_MAKE}")
     return found

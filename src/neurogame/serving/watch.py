@@ -1,5 +1,6 @@
 """Every request leaves a line in the log and a count in the metrics; its id goes back with the answer."""
 
+import asyncio
 import logging
 import re
 import time
@@ -13,6 +14,7 @@ from neurogame.serving.metrics import Metrics
 
 log = logging.getLogger("neurogame.serving")
 ID = "X-Request-ID"
+GONE = 499  # nobody reads it; nginx's number for a request that was closed
 ROUTES = frozenset(
     {"/", "/explain", "/explain.html", "/health", "/metrics", "/openapi.json", "/predict", "/report.css"}
 )
@@ -46,6 +48,9 @@ class Watch:
         with self.metrics.active.track_inprogress():
             try:
                 await self.app(scope, receive, told)
+            except asyncio.CancelledError:  # the time of shutting down is over
+                status = GONE
+                raise
             finally:
                 seconds = time.perf_counter() - start
                 where, reason = route(scope["path"]), notes.pop("refused", REASONS.get(status))
