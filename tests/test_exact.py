@@ -179,6 +179,14 @@ def test_tilt_vanishes_at_high_temperature(random):
         torch.testing.assert_close(value(table, 1e7), value(table), atol=1e-6, rtol=0)
 
 
+def test_a_row_of_tilts_for_one_game(random):
+    """Found by the fuzzer: values took it, interactions did not."""
+    table, tilts = random(0, 8), torch.tensor([0.5, 2.0], dtype=torch.float64)
+    for index in ("banzhaf", "shapley"):
+        found = exact.interactions(table, index, tilts)
+        assert torch.equal(found, torch.stack([exact.interactions(table, index, float(tilt)) for tilt in tilts]))
+
+
 def test_batches_and_tilts_broadcast(random):
     V = random(4, 2, 3, 4, 5)
     tilt = torch.tensor([0.5, 1.0, 2.0], dtype=F64)

@@ -377,6 +377,7 @@ def test_what_cannot_be_exported_is_said_at_once(tmp_path, monkeypatch):
     refused = [
         (made("bert"), "there", {}, FileExistsError, "never overwrites"),
         (made("bert"), "no/where", {}, FileNotFoundError, "does not exist"),
+        (made("bert"), "no/wh\nere", {}, FileNotFoundError, r"wh\\u000aere: its folder"),  # found by the fuzzer
         (made("bert"), "x", {"extras": ("values",)}, ExportError, "it has: none"),
         (made("spins"), "x", {"extras": ("couplings",)}, ExportError, "it has: values"),
         (made("uncoupled"), "x", {"extras": ("couplings",)}, ExportError, "it has: values"),

@@ -203,6 +203,12 @@ def test_words_are_given_by_number(nli, removed):
         what_if.explain(nli, *PAIR, removed=removed)
 
 
+def test_what_is_not_read_cannot_be_struck_out(nli):
+    """Found by the fuzzer: words of control characters alone, which the tokenizer drops."""
+    with pytest.raises(ValueError, match="becomes a token"):
+        what_if.explain(nli, "\x89\x01", "\x89\x01", removed=[0])
+
+
 def test_something_must_be_left(nli):
     with pytest.raises(ValueError, match="every word is struck out"):
         what_if.explain(nli, *PAIR, removed=range(8))

@@ -131,7 +131,8 @@ def interactions(
     if tilt is not None:
         check_positive("tilt", tilt)
         check_leading("tilt", tilt, table.shape[:-1])
-    J = table.new_zeros(*table.shape[:-1], n, n)
+    lead = torch.broadcast_shapes(table.shape[:-1], tilt.shape if isinstance(tilt, Tensor) else ())
+    J = table.new_zeros(*lead, n, n)
     if n == 1:
         return J
     log_law = _law(index, n - 2, table)

@@ -80,9 +80,9 @@ def without(reading: Reading, removed: Sequence[int]) -> Reading:
         if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < len(units.names):
             raise ValueError(f"removed has {i!r:.20}; the words of this pair are numbered 0 to {len(units.names) - 1}")
     gone = set(removed)
-    if not gone:
+    if not gone or not units.read:  # where nothing is read, there is nothing to strike out: `explain` says so
         return reading
-    if units.read and gone.issuperset(units.read):
+    if gone.issuperset(units.read):
         raise ValueError("every word is struck out: there is none left to explain")
     keep = torch.tensor([[i not in gone for i in units.read]])
     stays = [i not in gone for i in units.unit_of.tolist()]

@@ -21,6 +21,7 @@ from neurogame.export.quantising import int8
 from neurogame.export.runtime import OnnxModel
 from neurogame.extras import need
 from neurogame.nli import NLI
+from neurogame.printing import printable
 from neurogame.validation import check_choice, check_count
 from neurogame.writing import filled
 
@@ -128,10 +129,11 @@ def _check(
         need(name, "export")
     if isinstance(nli.model, OnnxModel):
         raise ExportError(f"{nli.name} is an ONNX export already")
+    named = printable(str(goal))
     if goal.exists():
-        raise FileExistsError(f"{goal} exists already; an export never overwrites a folder")
+        raise FileExistsError(f"{named} exists already; an export never overwrites a folder")
     if not goal.parent.is_dir():
-        raise FileNotFoundError(f"{goal}: the folder {goal.parent} does not exist")
+        raise FileNotFoundError(f"{named}: its folder does not exist")
     there = offered(nli.model)
     for extra in extras:
         if extra not in there:
