@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from neurogame import values
+from neurogame import ising, values
 from neurogame.couplings import LinearCoupling, off_diagonal
 
 F64 = torch.float64
@@ -55,6 +55,17 @@ def test_linear_is_close_to_pairs_for_tanh_at_small_norms(random):
     pairs = values.estimate(V, f="tanh", couplings="pairs").coupling
     linear = values.estimate(V, f="tanh", couplings="linear").coupling.to_dense()
     assert float((linear - pairs).norm() / pairs.norm()) < 0.1
+
+
+# found by the fuzzer
+def test_factors_that_rows_share(random):
+    """One V for each row, the rest for all: solved as if it were written out."""
+    V, scale, delta = random(0, 2, 3, 2), random(1, 1)[0].abs(), random(2, 4, 3)
+    weight, diag, field = random(3, 4).abs(), random(4, 3), random(5, 2, 3)
+    shared = LinearCoupling(V, scale, delta, weight, diag)
+    full = [one.expand(2, *one.shape).contiguous() for one in (scale, delta, weight, diag)]
+    found, expected = (ising.solve(field, J, 5.0).spins for J in (shared, LinearCoupling(V, *full)))
+    torch.testing.assert_close(found, expected)
 
 
 # found by the fuzzer

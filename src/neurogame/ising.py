@@ -307,8 +307,12 @@ def factors(coupling: Coupling) -> tuple[Tensor, ...]:
 
 def _flat(coupling: Tensor | LinearCoupling, batch: torch.Size) -> tuple[tuple[int, int], list[Tensor]]:
     """(dim, samples) and five factors [rows, …] for the compiled loops; samples < 0 says the first is a matrix."""
-    lead, rows = len(coupling.shape) - 2, batch.numel()
-    flat = [t.expand(*batch, *t.shape[lead:]).reshape(rows, *t.shape[lead:]).contiguous() for t in factors(coupling)]
+    axes = (2, 0, 2, 1, 1) if isinstance(coupling, LinearCoupling) else (2,)  # of a factor, behind the batch
+    tails = [t.shape[t.dim() - k :] for t, k in zip(factors(coupling), axes, strict=True)]
+    flat = [
+        t.expand(*batch, *tail).reshape(batch.numel(), *tail).contiguous()
+        for t, tail in zip(factors(coupling), tails, strict=True)
+    ]
     if isinstance(coupling, LinearCoupling):
         return (coupling.V.shape[-1], coupling.delta.shape[-2]), flat
     return (0, -1), flat * 5

@@ -20,7 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SHARES = {"readers": 0.9, "html": 0.1}  # of the inputs that are bytes; a page costs ten times a file
-CRASH = re.compile(r"^(FAILED|ERROR) .*$", re.MULTILINE)
+CRASH = re.compile(r"^(FAILED|ERROR) \S+::.*$", re.MULTILINE)  # of the summary, not of a log
 
 
 def main():
