@@ -272,6 +272,7 @@ def test_twenty_players_are_enough_rope(random):
         (lambda: exact.marginals(None, torch.zeros(3, 3), 1.0), TypeError, "field must be"),
         (lambda: exact.marginals(torch.zeros(3), 0.5, 1.0), TypeError, "coupling must be"),
         (lambda: exact.shapley(torch.zeros(4, dtype=torch.complex64)), TypeError, "real numbers, got torch.complex64"),
+        (lambda: exact.value_table(torch.ones(3, 4), anchor=torch.ones(4) * 1j), TypeError, "anchor must hold real"),
     ],
 )
 def test_bad_input_is_named(call, error, words, as_user):

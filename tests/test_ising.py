@@ -353,3 +353,9 @@ def test_padding_exerts_no_force(method, random):
 def test_operators_follow_the_dtype_of_the_field(random):
     J = values.estimate(random(24, 5, 3, dtype=torch.float32) * 0.1, couplings="linear").coupling
     assert ising.solve(random(25, 5), J, 1.0).spins.dtype == F64
+
+
+# found by the fuzzer
+def test_an_energy_is_of_tensors(as_user):
+    with pytest.raises(TypeError, match="field must be a torch"):
+        ising.energy(torch.ones(1), -(2**63) - 1, None)

@@ -565,5 +565,9 @@ def test_masks_and_labels_of_other_shapes(as_user):
     wide = real[:, None, None, :].expand(-1, -1, real.shape[1], -1)  # BERT takes it
     with pytest.raises(ValueError, match=r"attention_mask must be \[batch, tokens\]"):
         model(**{**batch, "attention_mask": wide})
+    with pytest.raises(ValueError, match="at least one real token"):  # not NaN
+        model(**{**batch, "attention_mask": torch.zeros_like(batch["attention_mask"])})
+    with pytest.raises(ValueError, match="num_labels = 1000000000000 is too large"):  # not all the memory there is
+        NeuroGameConfig(num_labels=10**12)
     labels = torch.tensor([0, 1, 2, 0])
     assert torch.equal(model(**batch, labels=labels.view(-1, 1)).loss, model(**batch, labels=labels).loss)

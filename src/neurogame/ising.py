@@ -143,6 +143,9 @@ def energy(
     spins: Float[Tensor, "... tokens"], field: Float[Tensor, "... tokens"], coupling: Coupling
 ) -> Float[Tensor, "..."]:
     """H(s) = −Σ_i J_i s_i − Σ_{i<j} J_ij s_i s_j for a symmetric J with zero diagonal."""
+    for name, given in (("spins", spins), ("field", field)):
+        if not isinstance(given, Tensor):
+            raise TypeError(f"{name} must be a torch.Tensor, got {type(given).__name__}")
     return -(spins * field).sum(-1) - 0.5 * (spins * matvec(coupling, spins)).sum(-1)
 
 

@@ -82,6 +82,8 @@ def as_anchor(anchor: Tensor, V: Tensor) -> Tensor:
     """The anchor on all leading axes of V [..., tokens, dim]."""
     if not isinstance(anchor, Tensor):
         raise TypeError(f"anchor must be a torch.Tensor, got {type(anchor).__name__}")
+    if anchor.is_complex():
+        raise TypeError(f"anchor must hold real numbers, got {anchor.dtype}")
     shape = (*V.shape[:-2], V.shape[-1])
     try:
         return anchor.to(V.dtype).expand(shape)

@@ -94,7 +94,7 @@ def comparisons(report: "Report") -> tuple[list[str], Cells]:
 
 def groups(report: "Report", data: str, title: str) -> tuple[list[str], Cells]:
     """One line per group of one breakdown of one data set, one column per model."""
-    rows = [row for row in report.rows if row.data == data and title in row.groups]
+    rows = [row for row in report.rows if row.data == data and row.groups.get(title)]
     first = rows[0].groups[title]
     cells = []
     for place, group in enumerate(first):
@@ -107,7 +107,8 @@ def groups(report: "Report", data: str, title: str) -> tuple[list[str], Cells]:
 
 def breakdowns(report: "Report") -> list[tuple[str, str]]:
     """Data set and title of every breakdown in a report."""
-    return list(dict.fromkeys((row.data, title) for row in by_data(report) for title in row.groups))
+    found = ((row.data, title) for row in by_data(report) for title, groups in row.groups.items() if groups)
+    return list(dict.fromkeys(found))
 
 
 def note(report: "Report") -> str:

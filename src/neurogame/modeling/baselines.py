@@ -10,7 +10,7 @@ from typing import Any, Literal
 from transformers.configuration_utils import PreTrainedConfig
 
 from neurogame.labels import ID2LABEL, LABEL2ID
-from neurogame.modeling.configuration import paired_labels
+from neurogame.modeling.configuration import check_labels_number, paired_labels
 from neurogame.validation import check_choice, check_count
 
 Trainable = Literal["all", "missing", "none"]
@@ -44,6 +44,7 @@ class WordPairConfig(PreTrainedConfig):
     label2id: dict[str, int] | dict[str, str] | None = field(default_factory=lambda: dict(LABEL2ID))
 
     def __post_init__(self, **kwargs: Any) -> None:
+        check_labels_number(kwargs)
         super().__post_init__(**kwargs)
         for name in ("vocab_size", "embedding_size", "hidden_size"):
             check_count(name, getattr(self, name))

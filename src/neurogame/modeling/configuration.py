@@ -83,6 +83,7 @@ class NeuroGameConfig(PreTrainedConfig):
             self.encoder = _configuration(self.encoder)
         if isinstance(self.encoder, Mapping | None):
             self.encoder = AutoConfig.for_model(**{"model_type": "bert", **(self.encoder or {})})
+        check_labels_number(kwargs)
         if kwargs.get("num_labels") not in (None, len(ID2LABEL)) and self.id2label == ID2LABEL:
             self.id2label = self.label2id = None  # a number of labels without names: transformers makes them up
         super().__post_init__(**kwargs)
@@ -202,6 +203,9 @@ WHERE = (
 )  # on the hub or in a folder
 
 
+MOST_LABELS = 100_000
+
+
 def paired_labels(
     id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any] | None
 ) -> tuple[dict[int, str], dict[str, int]]:
@@ -214,6 +218,13 @@ def paired_labels(
     if names in ({}, ID2LABEL):
         return {i: name for name, i in ids.items()}, ids
     raise ValueError(f"id2label = {names} and label2id = {ids} contradict each other")
+
+
+def check_labels_number(options: Mapping[str, Any]) -> None:
+    """transformers makes up a name for each of `num_labels`, and would fill the memory with them."""
+    number = options.get("num_labels")
+    if isinstance(number, int) and number > MOST_LABELS:
+        raise ValueError(f"num_labels = {number} is too large; allowed: up to {MOST_LABELS}")
 
 
 def encoder_only(config: dict[str, Any]) -> dict[str, Any]:
