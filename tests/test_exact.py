@@ -179,6 +179,12 @@ def test_tilt_vanishes_at_high_temperature(random):
         torch.testing.assert_close(value(table, 1e7), value(table), atol=1e-6, rtol=0)
 
 
+def test_half_precision_does_not_overflow():
+    """Found by the fuzzer."""
+    V = torch.full((2, 2), 1000.0, dtype=torch.float16)
+    torch.testing.assert_close(exact.value_table(V), exact.value_table(V.float()))
+
+
 def test_a_row_of_tilts_for_one_game(random):
     """Found by the fuzzer: values took it, interactions did not."""
     table, tilts = random(0, 8), torch.tensor([0.5, 2.0], dtype=torch.float64)
@@ -273,6 +279,11 @@ def test_twenty_players_are_enough_rope(random):
         (lambda: exact.marginals(torch.zeros(3), 0.5, 1.0), TypeError, "coupling must be"),
         (lambda: exact.shapley(torch.zeros(4, dtype=torch.complex64)), TypeError, "real numbers, got torch.complex64"),
         (lambda: exact.value_table(torch.ones(3, 4), anchor=torch.ones(4) * 1j), TypeError, "anchor must hold real"),
+        (
+            lambda: exact.value_table(torch.ones(3, 1), anchor=torch.tensor([torch.nan])),
+            ValueError,
+            "anchor holds 1 NaN",
+        ),
     ],
 )
 def test_bad_input_is_named(call, error, words, as_user):

@@ -312,6 +312,7 @@ def test_couplings_broadcast(random):
         ({"mask": torch.zeros(3, dtype=torch.bool)}, ValueError, "at least one real token"),
         # found by the fuzzer
         ({"coupling": [0.0]}, TypeError, "coupling must be a tensor, a LinearCoupling or None, got list"),
+        ({"coupling": torch.zeros(3, 3) * 1j}, TypeError, "coupling must hold real numbers"),
         ({"field": torch.ones(2, 3), "gamma": torch.ones(5)}, ValueError, r"field \[2\], coupling \[\], gamma \[5\]"),
     ],
     ids=str,

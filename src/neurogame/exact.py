@@ -57,12 +57,14 @@ def all_coalitions(n: int, device: torch.device | None = None) -> Bool[Tensor, "
 def value_table(
     V: Float[Tensor, "... tokens dim"], f: Nonlinearity = "identity", anchor: Float[Tensor, "... dim"] | None = None
 ) -> Float[Tensor, "... coalitions"]:
-    """v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖) for all 2ⁿ coalitions C of the n tokens."""
+    """v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖) for all 2ⁿ coalitions C of the n tokens; of half precision in float32."""
     check_vectors(V)
+    V = V.float() if V.dtype.itemsize < 4 else V  # a norm above 255 has a square that float16 does not hold
     check_choice("f", f, Nonlinearity)
     _check_players(V.shape[-2])
     if anchor is not None:
         anchor = as_anchor(anchor, V)
+        check_vectors(anchor.unsqueeze(-2), name="anchor")
     members = all_coalitions(V.shape[-2], V.device)
     return torch.cat([value(V, block, f, anchor) for block in members.split(_BLOCK)], dim=-1)
 

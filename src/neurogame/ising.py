@@ -431,6 +431,8 @@ def _problem(
         raise TypeError(f"field must be a floating [..., tokens] tensor, got {' '.join(repr(field).split()):.80}")
     if not isinstance(coupling, Tensor | LinearCoupling | None):
         raise TypeError(f"coupling must be a tensor, a LinearCoupling or None, got {type(coupling).__name__}")
+    if isinstance(coupling, Tensor) and coupling.is_complex():
+        raise TypeError(f"coupling must hold real numbers, got {coupling.dtype}")
     n = field.shape[-1]
     if coupling is not None and tuple(coupling.shape[-2:]) != (n, n):
         raise ValueError(f"coupling must be [..., {n}, {n}] to fit the field, got {list(coupling.shape)}")
