@@ -22,7 +22,7 @@ from neurogame.attention import NeuroGameAttention, NeuroGameOutput
 from neurogame.extras import need
 from neurogame.ising import SpinState
 from neurogame.modeling.configuration import NeuroGameConfig
-from neurogame.validation import as_mask
+from neurogame.validation import as_mask, transformed
 from neurogame.values import GameValues, estimate
 
 
@@ -220,7 +220,8 @@ class WeightedPooling(Pooling):
 
     def forward(self, x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"], **_: Any) -> Pooled:
         """Σ_i w_i V_i."""
-        as_mask(real, x.shape[:2], x.device)  # of nothing but padding there is no mean
+        if not transformed():  # whose sizes a check of them would fix
+            as_mask(real, x.shape[:2], x.device)  # of nothing but padding there is no mean
         V = self.split(self.value(x))
         w = self.weights(x, V, real.unsqueeze(1))
         z = (w.unsqueeze(-2) @ V).squeeze(-2)
