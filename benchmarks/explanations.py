@@ -1,15 +1,17 @@
 """How good the explanations of the default model are, against the targets: results/explanations.json and its figure.
 
-    python benchmarks/explanations.py --root DATA                   # about an hour of one core; may be stopped
+    python benchmarks/explanations.py --root DATA                   # two to three hours of one core; may be stopped
     python benchmarks/explanations.py --root DATA --only input      # one row; also deletion, timing, enumeration
     python benchmarks/explanations.py --root DATA --limit input=100 # more pairs of a row: only what is new is computed
+    python benchmarks/explanations.py --root DATA --without-degraded # no degraded copies, fewer forward passes
     python benchmarks/explanations.py --root DATA --collect         # compute nothing, write from what there is
     python benchmarks/explanations_page.py                          # the tables of docs/explanations.md
 
 The protocol is that of `neurogame.benchmark.explanations`. Its steps (a method on some pairs, all deletions of these
 pairs, …) are files in runs/explanations; several processes may be started (one per core, with OMP_NUM_THREADS=1), each
 takes pairs that no other is at. Methods that no target is about have fewer pairs, see LIMITS, and so have metrics
-beyond AOPC; every figure says on how many it rests. The step `timing` wants a machine that has nothing else to do.
+beyond AOPC and AUC; every figure says on how many it rests. The step `timing` wants a machine that has nothing else to
+do.
 
 "At least as faithful" is about the mean over the pairs; the interval of the paired difference stands beside it. A
 target whose rows were not measured is neither reached nor missed.
@@ -57,6 +59,8 @@ LIMITS = {  # pairs; the methods that targets are about have all, "input" as man
     "interactions": 40,
     "curve": 20,
     "mask": 20,
+    "pad": 100,
+    "degraded": 100,
     "stability": 5,
     "timing": 5,
 }
@@ -198,6 +202,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", nargs="+", default=[], metavar="NAME=N", help="fewer or more pairs than LIMITS says")
+    parser.add_argument("--without-degraded", action="store_true", help="no degraded copies: fewer forward passes")
     parser.add_argument("--only", nargs="+", metavar="ROW", help="steps to compute; default: all")
     parser.add_argument("--collect", action="store_true", help="compute nothing")
     parser.add_argument("--name", default="explanations", help="of the files")
@@ -210,7 +215,7 @@ def main() -> None:
     for name in args.only or ():
         if name not in allowed:
             parser.error(f"--only {name!r}; allowed: {', '.join(allowed)}")
-    limits = dict(LIMITS)
+    limits = {name: limit for name, limit in LIMITS.items() if name != "degraded" or not args.without_degraded}
     for given in args.limit:
         name, _, number = given.partition("=")
         if not number.isdecimal():

@@ -1,4 +1,5 @@
-"""The tables of docs/explanations.md, from results/explanations.json: targets, faithfulness, plausibility, methods.
+"""The tables of docs/explanations.md, from results/explanations.json: targets, faithfulness, plausibility, methods,
+degraded copies.
 
     python benchmarks/explanations_page.py          # seconds
 
@@ -12,7 +13,7 @@ from typing import Any
 
 from common import RESULTS, progress
 
-from neurogame.benchmark.explanations_view import FAITHFULNESS, METHOD, PLAUSIBILITY, notes
+from neurogame.benchmark.explanations_view import CURVES, FAITHFULNESS, METHOD, PLAUSIBILITY, degraded, notes
 
 BEGIN, END = "<!-- results/explanations.json: begin -->", "<!-- results/explanations.json: end -->"
 
@@ -27,10 +28,12 @@ def tables(found: dict[str, Any]) -> str:
         targets(found["targets"]),
         f"### Faithfulness: {settings['pairs']} pairs of {settings['data']}",
         block(found["rows"], FAITHFULNESS),
+        *curves(found["rows"]),
         f"### Plausibility: {marked}",
         block(found["rows"], PLAUSIBILITY),
         "### Methods: stability, interactions, time",
         methods(found),
+        *copies(found),
         "![Comprehensiveness, sufficiency, AUPRC and seconds of each row](figures/explanations.png)",
         "\n".join(f"- {note}" for note in notes(found)),
     ]
@@ -65,6 +68,20 @@ def block(rows: list[dict[str, Any]], titles: dict[str, str]) -> str:
         if most:
             body.append([row["row"], str(most), *(_cell(figure, most) for figure in figures)])
     return _table(["", "pairs", *(titles[name] for name in there)], body)
+
+
+def curves(rows: list[dict[str, Any]]) -> list[str]:
+    """Whole curves and padded words, where they were measured."""
+    if not any(name in row["figures"] for row in rows for name in CURVES):
+        return []
+    return ["### Faithfulness: whole curves, and words padded instead of deleted", block(rows, CURVES)]
+
+
+def copies(found: dict[str, Any]) -> list[str]:
+    """Each method beside its degraded copy, where there are any."""
+    if found.get("degraded") is None:
+        return []
+    return ["### Each method minus its degraded copy (in brackets: not told apart)", _table(*degraded(found))]
 
 
 def methods(found: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling
 from neurogame.data.batching import collate, sorted_batches
-from neurogame.explanation.words import Tokens, Units, tokenize, units
+from neurogame.data.words import Tokens, Units, tokenize, units
 from neurogame.modeling import NeuroGameForSequenceClassification
 from neurogame.modeling.heads import Pooled
 from neurogame.nli import NLI

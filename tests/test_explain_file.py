@@ -79,7 +79,7 @@ def test_a_file_becomes_lines_and_pages(nli, source, tmp_path):
     assert [row["row"] for row in found] == [1, 2, 3, 4]
     assert [row.get("gold") for row in found] == ["entailment", None, "neutral", None]
     assert found[0]["columns"] == {"id": 7}
-    expected = nli.explain(ROWS[0]["premise"], ROWS[0]["hypothesis"])
+    expected = nli.explain(ROWS[0]["premise"], ROWS[0]["hypothesis"], method="decision")
     assert Explanation.from_dict(found[0]).scores == expected.scores
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["explanations.jsonl", "index.html", "pairs"]
     assert sorted(path.name for path in (tmp_path / "out" / "pairs").iterdir()) == ["1.html", "3.html", "4.html"]

@@ -55,7 +55,7 @@ def test_the_game_is_the_layers_own(nli):
 def test_the_trajectory_is_that_of_the_mean_field(options):
     """From ½ to α, and after t updates where a solver stops that may make no more."""
     nli = system(**options)
-    ex = nli.explain(*LONG)
+    ex = nli.explain(*LONG, method="decision")
     path = torch.tensor(ex.diagnostics["trajectory"])  # (words, 1 + updates)
     assert path.shape == (18, 1 + ex.diagnostics["iterations"])
     assert (path[:, 0] == 0.5).all()
@@ -152,7 +152,7 @@ def test_every_head(head):
 
 
 def test_weights_of_a_control_are_its_alpha():
-    ex = system("mean").explain(*SHORT)
+    ex = system("mean").explain(*SHORT, method="decision")
     assert ex.alpha == pytest.approx([1 / 11] * 8)  # eight words and three special tokens
     assert ex.diagnostics["outside_alpha"] == pytest.approx(3 / 11)
 
@@ -188,7 +188,7 @@ def test_strange_text(method, family):
 
 
 def test_one_word_is_enough(nli):
-    ex = nli.explain("", "dog")
+    ex = nli.explain("", "dog", method="decision")
     assert (ex.words, ex.sides) == (("dog",), ("hypothesis",))
     assert ex.interactions == ((0.0,),)
     assert sum(ex.shapley) + ex.diagnostics["outside"] == pytest.approx(ex.diagnostics["total"], abs=1e-5)
@@ -225,7 +225,7 @@ def test_what_is_not_a_number_is_null():
 
 
 def test_a_record_that_does_not_fit_is_refused(nli):
-    found = nli.explain(*SHORT).to_dict()
+    found = nli.explain(*SHORT, method="decision").to_dict()
     with pytest.raises(ValueError, match="scores has 7 entries for 8 words"):
         Explanation.from_dict({**found, "scores": found["scores"][1:]})
     with pytest.raises(ValueError, match="interactions must be 8 × 8, words × words"):
@@ -235,14 +235,14 @@ def test_a_record_that_does_not_fit_is_refused(nli):
 
 
 def test_the_same_question_has_the_same_answer(nli):
-    one, other = (nli.explain(*LONG).to_dict() for _ in range(2))
+    one, other = (nli.explain(*LONG, method="decision").to_dict() for _ in range(2))
     for found in (one, other):
         del found["diagnostics"]["seconds"]
     assert one == other
 
 
 def test_labels_may_be_spelled_as_usual(nli):
-    assert nli.explain(*SHORT, target="Contradictory", contrast="e").target == "contradiction"
+    assert nli.explain(*SHORT, target="Contradictory", contrast="e", method="decision").target == "contradiction"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def enumerated(nli, pair, value):
 @pytest.mark.parametrize("options", [{}, {"classifier_layers": 2, "activation": "relu"}, {"classifier_norm": False}])
 def test_the_decision_game_is_what_the_head_computes(head, options):
     nli = system(head, **options)
-    ex = nli.explain(*SHORT, target="neutral")
+    ex = nli.explain(*SHORT, target="neutral", method="decision")
     table = enumerated(nli, SHORT, lambda logits: logits[1])
     scale = float(table.abs().max())
     assert ex.shapley == pytest.approx(exact.shapley(table).tolist(), abs=1e-5 * scale)
@@ -75,7 +75,7 @@ def test_the_decision_game_is_what_the_head_computes(head, options):
 @pytest.mark.parametrize("pair", [SHORT, LONG])
 def test_everybody_together_is_the_models_own_logit(head, family, pair):
     nli = system(head, family)
-    ex = nli.explain(*pair)
+    ex = nli.explain(*pair, method="decision")
     said = nli.predict(*pair)
     assert ex.prediction == said
     assert ex.target == said.label
@@ -87,7 +87,7 @@ def test_everybody_together_is_the_models_own_logit(head, family, pair):
 
 
 def test_what_special_tokens_hold_is_the_value_of_no_word(nli):
-    ex = nli.explain(*SHORT, target="contradiction")
+    ex = nli.explain(*SHORT, target="contradiction", method="decision")
     logits, _ = by_hand(nli, SHORT)
     nothing = float(logits([], specials=False)[2])
     assert ex.diagnostics["origin"] == pytest.approx(nothing, abs=1e-6)
@@ -97,7 +97,7 @@ def test_what_special_tokens_hold_is_the_value_of_no_word(nli):
 def test_special_tokens_that_do_not_play_hold_nothing():
     tok = tiny.tokenizer()
     ids = [tok.cls_token_id, tok.sep_token_id, tok.pad_token_id]
-    ex = system(players="words", special_token_ids=ids).explain(*SHORT)
+    ex = system(players="words", special_token_ids=ids).explain(*SHORT, method="decision")
     assert ex.diagnostics["outside"] == 0.0
     assert ex.diagnostics["outside_alpha"] == 0.0
     assert sum(ex.shapley) == pytest.approx(ex.diagnostics["total"], abs=1e-5)
@@ -105,8 +105,8 @@ def test_special_tokens_that_do_not_play_hold_nothing():
 
 @pytest.mark.parametrize("pair", [SHORT, LONG])  # enumerated, and sampled with the same draws
 def test_a_contrast_is_a_difference(nli, pair):
-    both = nli.explain(*pair, target="entailment", contrast="neutral")
-    one, other = (nli.explain(*pair, target=label) for label in ("entailment", "neutral"))
+    both = nli.explain(*pair, target="entailment", contrast="neutral", method="decision")
+    one, other = (nli.explain(*pair, target=label, method="decision") for label in ("entailment", "neutral"))
     for name in ("shapley", "banzhaf"):
         difference = [a - b for a, b in zip(getattr(one, name), getattr(other, name), strict=True)]
         assert getattr(both, name) == pytest.approx(difference, abs=1e-5)
@@ -116,7 +116,7 @@ def test_a_contrast_is_a_difference(nli, pair):
 
 def test_sampled_values_are_within_their_errors(nli):
     pair = ("the old man sees a dog and the girl sees", "the man is old .")  # 15 words: sampled, and yet enumerable
-    ex = nli.explain(*pair, target="neutral")
+    ex = nli.explain(*pair, target="neutral", method="decision")
     assert ex.diagnostics["exact"] is False
     game = decision.game_of(read(nli, *pair, "word"), "neutral", None)
     table = game(exact.all_coalitions(15))
@@ -165,7 +165,7 @@ def test_swing_words_turn_the_decision(compared):
         with torch.no_grad():  # a close call
             nli.model.classifier.out.bias[second] += float(logits(range(n))[first] - logits(range(n))[second]) - 0.01
         names = [nli.labels[first], nli.labels[second]] if compared else list(nli.labels)
-        ex = nli.explain(*pair, contrast=names[1] if compared else None)
+        ex = nli.explain(*pair, contrast=names[1] if compared else None, method="decision")
         assert ex.target == nli.labels[first]
         places = [nli.labels.index(name) for name in names]
         without = [names[int(logits([j for j in range(n) if j != i])[places].argmax())] for i in range(n)]

@@ -16,7 +16,9 @@ from neurogame.nli import NLI
 @pytest.fixture(scope="module")
 def ex():
     found = NLI(tiny.model(), tiny.tokenizer(), name="tiny").explain(
-        "the $old$ man sees a_b^{ dog .", "the man is old ."
+        "the $old$ man sees a_b^{ dog .",
+        "the man is old .",
+        method="decision",
     )
     paths = [[0.5 + (alpha - 0.5) * (1 - 0.5**step) for step in range(6)] for alpha in found.alpha]
     return replace(found, diagnostics={**found.diagnostics, "trajectory": paths, "interactions_se": 0.0})

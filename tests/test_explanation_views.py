@@ -31,7 +31,7 @@ def nli():
 
 @pytest.fixture(scope="module")
 def ex(nli):
-    return nli.explain(*PAIR)
+    return nli.explain(*PAIR, method="decision")
 
 
 @pytest.fixture(scope="module")
@@ -121,10 +121,10 @@ def test_a_space_on_a_ground_of_its_own_stays(ex):
 
 
 def test_one_is_not_many(nli):
-    said = " · ".join(summary.footing(nli.explain("dog", "")))
+    said = " · ".join(summary.footing(nli.explain("dog", "", method="decision")))
     assert said.startswith("1 word · ")
     once = {"players": 1, "converged": True, "iterations": 1, "spectral_radius": 0.5, "steps": 1, "outside": 0.0}
-    ex = replace(nli.explain("dog", ""), level="token", diagnostics=once)
+    ex = replace(nli.explain("dog", "", method="decision"), level="token", diagnostics=once)
     assert summary.footing(ex) == ["1 piece", "1 step", "mean field in 1 step, ρ(J)/γ 0.50"]
 
 
@@ -160,7 +160,7 @@ def test_any_width(nli, width, method):
 
 
 def test_a_terminal_obeys_nothing_of_a_text(nli):
-    found = printed(nli.explain(*EVIL))
+    found = printed(nli.explain(*EVIL, method="decision"))
     assert "\x1b" not in found
     assert "\u202e" not in found
     assert "[bold]red[/bold]" in found
@@ -273,7 +273,7 @@ def test_a_page_shows_everything_and_loads_nothing(nli, method, draw):
 
 
 def test_a_page_is_only_text_where_the_text_is_a_users(nli):
-    clean, evil = (Seen(page(nli.explain(*pair))) for pair in (PAIR, EVIL))
+    clean, evil = (Seen(page(nli.explain(*pair, method="decision"))) for pair in (PAIR, EVIL))
     assert set(evil.tags) <= set(clean.tags) | {"ul", "li"}
     assert not evil.open
     assert not any(name.startswith("on") or name == "src" for name, _ in evil.attributes)
@@ -295,7 +295,7 @@ def test_a_page_is_only_text_where_the_text_is_a_users(nli):
 
 
 def test_a_page_of_a_long_text_stays_small(nli):
-    ex = nli.explain("the old man sees a dog " * 500, "a cat sleeps .")
+    ex = nli.explain("the old man sees a dog " * 500, "a cat sleeps .", method="decision")
     text = page(ex)
     assert f"… {len(ex.diagnostics['unread'])} words not read …" in text or "words not read …" in text
     assert len(text) < 300_000

@@ -4,7 +4,7 @@ import pytest
 import tiny
 import torch
 
-from neurogame.explanation.words import Tokens, Units, cut_words, tokenize, units
+from neurogame.data.words import Tokens, Units, cut_words, tokenize, units
 
 STRANGE = [
     ("a girl reads, 👨‍👩‍👧 this", "שלום עולם a\u202ebc"),

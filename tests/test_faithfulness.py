@@ -15,6 +15,7 @@ from sklearn.metrics import f1_score
 from neurogame import exact
 from neurogame.faithfulness import baselines, coalitions, deletion, interaction, intervals
 from neurogame.faithfulness.correlation import kendall, spearman
+from neurogame.faithfulness.degradation import degraded, ranks_lower
 from neurogame.faithfulness.stability import stability
 
 array = np.array
@@ -126,6 +127,18 @@ def test_normalised_lies_between_0_and_1(scores, seed):
         assert 0 <= found <= 1 or (math.isnan(found) and without[-1] >= without[0])
 
 
+def test_areas_by_hand():
+    without, only = array([0.9, 0.5, 0.3, 0.2, 0.1]), array([0.1, 0.4, 0.8, 0.85, 0.9])
+    assert deletion.deletion_auc(without) == pytest.approx((0.7 + 0.4 + 0.25 + 0.15) / 4)
+    assert deletion.insertion_auc(only) == pytest.approx((0.25 + 0.6 + 0.825 + 0.875) / 4)
+    assert deletion.deletion_auc(array([0.8, 0.2])) == pytest.approx(0.5)  # one word: half-way
+    assert deletion.insertion_auc(array([0.2, 0.2, 0.8])) == pytest.approx((0.2 + 0.5) / 2)
+    for n in (1, 2, 20):
+        assert deletion.deletion_auc(np.full(n + 1, 0.7)) == pytest.approx(0.7)  # over shares, not over words
+    assert math.isnan(deletion.deletion_auc(array([0.7])))  # no words
+    assert math.isnan(deletion.insertion_auc(array([0.1, math.nan, 0.9])))  # an entry is not passed over
+
+
 @settings(max_examples=40, deadline=None)
 @given(scores_of, st.integers(0, 1000))
 def test_everything_removed_is_nothing_kept(scores, seed):
@@ -156,6 +169,18 @@ def test_no_order_beats_the_true_one():
     assert aopc(WEIGHTS) == pytest.approx((max(comps), min(suffs)))
     assert aopc(-WEIGHTS) == pytest.approx((min(comps), max(suffs)))
     assert min(comps) < np.mean(comps) < max(comps)
+
+
+def test_no_order_has_better_areas_than_the_true_one():
+    def areas(scores):
+        without, only = curves(logistic(WEIGHTS), scores)
+        return deletion.deletion_auc(without), deletion.insertion_auc(only)
+
+    deleted, inserted = zip(*(areas(array(p, dtype=float)) for p in permutations(range(1, 6))), strict=True)
+    assert areas(WEIGHTS) == pytest.approx((min(deleted), max(inserted)))
+    assert areas(-WEIGHTS) == pytest.approx((max(deleted), min(inserted)))
+    assert min(deleted) < max(deleted)
+    assert areas(WEIGHTS)[1] == pytest.approx(areas(-WEIGHTS)[0])  # inserted from the top is deleted from the bottom
 
 
 def test_the_true_scores_agree_with_leaving_words_out():
@@ -313,6 +338,54 @@ def test_random_orders_belong_to_their_seed():
     assert len(one) == baselines.DRAWS == 10
     assert np.array_equal(one, baselines.random(6, (0, 3)))
     assert not np.array_equal(one, baselines.random(6, (0, 4)))
+
+
+# --- degraded copies --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "moved"), [(1, 0), (2, 2), (3, 2), (7, 4), (20, 10)])
+def test_half_of_the_words_have_each_others_scores(n, moved):
+    scores = np.random.default_rng(n).normal(size=n)
+    before = scores.copy()
+    for seed in range(20):
+        copy = degraded(scores, (0, seed))
+        assert sorted(copy) == sorted(scores)
+        assert (copy != scores).sum() == moved  # and none of them kept its own
+        assert np.array_equal(copy, degraded(scores, (0, seed)))
+    assert np.array_equal(scores, before)
+    if n == 20:
+        places = {tuple(np.flatnonzero(degraded(scores, (0, seed)) != scores)) for seed in range(20)}
+        assert len(places) == 20
+
+
+def test_a_copy_lies_between_the_explanation_and_chance():
+    scores = np.arange(200.0)
+    taus = [kendall(degraded(scores, (seed,)), scores) for seed in range(100)]
+    error = 5 * np.std(taus) / 10 + 2 / 200  # 5/12 is the limit of many words
+    assert np.mean(taus) == pytest.approx(5 / 12, abs=error)
+    weights = np.random.default_rng(1).normal(size=20)
+    best = aopc(weights, weights=weights)[0]
+    copies = [aopc(degraded(weights, (seed,)), weights=weights)[0] for seed in range(200)]
+    chance = [aopc(order, weights=weights)[0] for order in baselines.random(20, (0,), draws=200)]
+    spread = 5 * math.sqrt((np.var(copies) + np.var(chance)) / 200)
+    assert best > max(copies)
+    assert np.mean(copies) > np.mean(chance) + spread
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "higher", "lower"),
+    [
+        (0.1, 0.3, True, False),
+        (-0.3, -0.1, False, True),
+        (-0.1, 0.3, False, False),
+        (0.0, 0.0, False, False),
+        (math.nan, math.nan, None, None),
+    ],
+)
+def test_the_interval_says_whether_a_copy_ranks_lower(low, high, higher, lower):
+    difference = intervals.Figure((low + high) / 2, low, high, 10)
+    assert ranks_lower(difference, "higher") is higher
+    assert ranks_lower(difference, "lower") is lower
 
 
 # --- figures over pairs -----------------------------------------------------------------------------------------------

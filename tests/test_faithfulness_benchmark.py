@@ -1,6 +1,7 @@
 """`benchmark explanations`: a tiny run end to end, mistakes."""
 
 import json
+import math
 from copy import deepcopy
 from importlib import import_module
 from io import StringIO
@@ -13,11 +14,21 @@ import tiny
 from rich.console import Console
 from typer.testing import CliRunner
 
-from neurogame.benchmark import explanations, explanations_cases, explanations_report, explanations_work
+from neurogame.benchmark import (
+    explanations,
+    explanations_cases,
+    explanations_report,
+    explanations_view,
+    explanations_work,
+)
 from neurogame.benchmark.explanations_cases import Work
 from neurogame.data import Pair, PairDataset
 from neurogame.data import load as load_pairs
 from neurogame.explanation import removal
+from neurogame.explanation.reading import read
+from neurogame.faithfulness import intervals, judging
+from neurogame.faithfulness.degradation import degraded
+from neurogame.faithfulness.judging import BETTER
 from neurogame.nli import NLI
 
 runner = CliRunner()
@@ -90,9 +101,14 @@ def test_every_row_and_column_is_there(found):
         "tau_loo",
         "decision flip",
         "auc_tp",
+        "deletion auc",
+        "insertion auc",
+        "comprehensiveness, pad",
+        "sufficiency, pad",
         "auprc",
         "iou f1",
     } <= deleted
+    assert found["degraded"] is None  # nobody asked for it
     for name in METHODS:
         row = row_of(found, name)
         assert deleted <= set(row["figures"])
@@ -149,6 +165,8 @@ def test_it_can_be_shown(found, tmp_path):
         "people",
         "τ-LOO 4 (all words)",
         "AUC-TP",
+        "insertion AUC ↑",
+        "suff, pad ↓",
         "±",
         "are not those of the",
     ):
@@ -160,12 +178,13 @@ def test_it_can_be_shown(found, tmp_path):
 def test_inputs_of_a_pair_are_evaluated_in_one_call(nli, monkeypatch):
     calls = []
     real = removal.evaluate
-    work = Work(explanations_cases.samples_of(load_pairs("toy/dev")[:1], None), ("decision", "game"))
+    data = explanations_cases.samples_of(load_pairs("toy/dev")[:1], None)
+    work = Work(data, ("decision", "game"), limits={"degraded": 1})
     *methods, step = (step for step in work.steps() if step.row not in ("timing", "enumeration"))
     records = {method: explanations.perform(nli, work, method, {}) for method in methods}
     monkeypatch.setattr(removal, "evaluate", lambda r, keep, mode="delete": calls.append(mode) or real(r, keep, mode))
     record = explanations.perform(nli, work, step, explanations.beside(step, records))
-    assert calls == ["delete", "mask"]
+    assert calls == ["delete", "mask", "pad"]
     assert json.loads(json.dumps(record)) == record  # it can be kept
 
 
@@ -185,7 +204,10 @@ def test_steps_cover_each_pair_once_and_limits_are_kept():
     deletion = [step for step in steps if step.row == "deletion"]
     assert [step.upto("left out") for step in deletion] == [20, 25, 40]  # in the third, none
     assert [step.upto("input") for step in deletion] == [20, 30, 40]
-    assert [step.upto("curve") for step in deletion] == [20, 40, 50]
+    assert [step.upto("curve") for step in deletion] == [step.upto("auc") for step in deletion] == [20, 40, 50]
+    assert [step.upto("degraded") for step in deletion] == [0, 20, 40]  # in each, none
+    copied = [step for step in steps_of({"degraded": 30}) if step.row == "deletion"]
+    assert [step.upto("degraded") for step in copied] == [20, 30, 40]
     more = steps_of({"input": 60, "left out": 25})
     assert set(steps) & set(more) >= {step for step in steps if step.row == "decision" or step.start == 0}
     with pytest.raises(ValueError, match="limit of 'inputs'; allowed: decision, game"):
@@ -209,6 +231,140 @@ def test_methods_that_are_not_repeated_draw_nothing(nli):
         if name not in explanations_cases.SEEDED:
             one, other = (explanations_cases.explain(nli, pair, name, seed).scores for seed in (0, 1))
             assert one == other, name
+
+
+def test_the_decision_is_not_checked_where_that_can_be_said(nli):
+    """With check=False where `explain` takes it, without where it does not; other methods never hear of it."""
+    said = []
+
+    class Checking(NLI):
+        def explain(self, premise, hypothesis, *, check=True, **given):
+            said.append((given["method"], check))
+            return super().explain(premise, hypothesis, **given)
+
+    class Plain(NLI):
+        def explain(self, premise, hypothesis, *, method="decision", samples=None, seed=0):
+            said.append((method, None))
+            return super().explain(premise, hypothesis, method=method, samples=samples, seed=seed)
+
+    for kind in (Checking, Plain):
+        for method in ("decision", "game"):
+            model = kind(nli.model, nli.tokenizer, name="tiny")
+            assert explanations_cases.explain(model, Pair(*tiny.PAIRS[1]), method, 0).method == method
+    assert said == [("decision", False), ("game", True), ("decision", None), ("game", None)]
+    assert explanations_cases.options_of(Checking(nli.model, nli.tokenizer), "decision") == {"check": False}
+    assert explanations_cases.options_of(Plain(nli.model, nli.tokenizer), "decision") == {}
+
+
+# --- degraded copies --------------------------------------------------------------------------------------------------
+
+
+def test_degraded_copies_are_judged_as_their_methods_are(nli, small, targets):
+    options = {"model": nli, "data": "toy/dev", "pairs": 4, "methods": ["game", "attention"], "seed": 2}
+    plain = explanations.run(**options)
+    found = explanations.run(**options, limits={"degraded": 3})
+    for row in METHODS[1::2]:
+        after, before = (row_of(run, row)["figures"] for run in (found, plain))
+        assert after.keys() == before.keys()
+        for metric in ("comprehensiveness", "sufficiency, mask", "deletion auc"):  # nothing else changes
+            assert after[metric] == pytest.approx(before[metric], abs=1e-5)
+    differences = {(one["metric"], one["row"]): one for one in found["degraded"]["differences"]}
+    figures = row_of(found, "game")["figures"]
+    assert set(differences) == {(m, r) for m in BETTER if m in figures for r in ("game", "attention")}
+    assert {one["pairs"] for one in differences.values()} == {3}
+
+    expected = []
+    for place, pair in enumerate(explanations_cases.draw(load_pairs("toy/dev"), 4, 2)[:3]):
+        reading = read(nli, pair.premise, pair.hypothesis, "word")
+        whole = np.array([reading.prediction.probabilities[name] for name in nli.labels])
+        subject = judging.Subject(whole, explanations_work.answers(reading, "delete"))
+        scores = np.array(nli.explain(pair.premise, pair.hypothesis, method="game", seed=2).scores)
+        both = (judging.by_deletion(s, subject, ("aopc", "auc")) for s in (scores, degraded(scores, (2, place, 1))))
+        ours, copy = ({metric: row[0] for metric, row in rows.items()} for rows in both)
+        expected.append([ours[metric] - copy[metric] for metric in ("insertion auc", "sufficiency")])
+    for metric, mean in zip(("insertion auc", "sufficiency"), np.mean(expected, 0), strict=True):
+        assert differences[metric, "game"]["value"] == pytest.approx(mean, abs=1e-5)
+        assert mean != 0
+
+    text = shown(found)
+    assert "Each method minus its degraded copy" in text
+    assert "Degraded copies, of 3 pairs: 50 % of the words, drawn at random, have each other's scores." in text
+    page = import_module("explanations_page")
+    assert page.copies(plain) == []
+    head, table = page.copies(found)
+    assert head.startswith("### Each method minus its degraded copy")
+    assert table.startswith("|  | game | attention |")
+    assert "| insertion AUC ↑ |" in table
+    assert "| deletion AUC ↓ | insertion AUC ↑ | comp, pad ↑ | suff, pad ↓ |" in page.curves(found["rows"])[1]
+    assert page.curves([]) == []
+
+
+def test_metrics_that_do_not_see_the_degradation_are_named():
+    """By hand: three metrics tell; one is equal, one prefers the copy, one varies too much, one is undefined."""
+    data = PairDataset(tuple(Pair("a b", f"c {i}", "neutral") for i in range(6)), "abc")
+    work = Work(explanations_cases.samples_of(data, None), ("game", "input"), limits={"degraded": 6})
+    step = next(step for step in work.steps() if step.row == "deletion")
+    values = {  # metric → ours, the copy's
+        "comprehensiveness": (0.5, 0.3),
+        "sufficiency": (0.1, 0.3),
+        "tau_loo": (0.4, 0.4),
+        "deletion auc": (0.6, 0.4),
+        "insertion auc": (0.5, 0.4),
+        "comprehensiveness, pad": (0.5, 0.49),
+        "normalised sufficiency": (math.nan, math.nan),
+    }
+    noise = {"comprehensiveness, pad": [0.9, -0.9, 0.8, -0.8, 0.7, -0.7]}  # of the copy alone
+
+    def line(metric, which, i):
+        shared = 0.05 * i  # a difference of pairs, which a paired interval does not see
+        return intervals.summands([values[metric][which] + shared + (noise.get(metric, [0] * 6)[i] if which else 0)])
+
+    lines = [
+        {
+            "place": i,
+            "row": "game",
+            "lines": {metric: line(metric, 0, i) for metric in values},
+            "degraded": {metric: line(metric, 1, i) for metric in values},
+        }
+        for i in range(6)
+    ]
+    lines.append(
+        {"place": 0, "row": "input", "lines": {"tau_loo": [1.0, 1.0, 0.0]}, "degraded": {"tau_loo": [0, 1, 0]}}
+    )
+    found = explanations_report.report(work, {step: {"pairs": lines}}, spins=False)["degraded"]
+    verdict = {one["metric"]: one["copy ranks lower"] for one in found["differences"] if one["row"] == "game"}
+    assert verdict == {
+        "comprehensiveness": True,
+        "sufficiency": True,
+        "insertion auc": True,
+        "tau_loo": False,
+        "deletion auc": False,
+        "comprehensiveness, pad": False,
+        "normalised sufficiency": None,
+    }
+    first = next(one for one in found["differences"] if one["metric"] == "sufficiency")
+    assert (first["value"], first["low"], first["high"]) == pytest.approx((-0.2, -0.2, -0.2))
+    assert found["not told apart"] == {
+        "comprehensiveness, pad": ["game"],
+        "tau_loo": ["game"],
+        "deletion auc": ["game"],
+    }
+    said = explanations_view._degraded(found)
+    assert said[0].startswith("Degraded copies, of 6 pairs")
+    assert said[1].endswith(": comp, pad (every method); τ-LOO (game); deletion AUC (every method).")
+    head, body = explanations_view.degraded({"degraded": found})
+    assert head == ["", "game", "input"]
+    cells = {title: rest for title, *rest in body}
+    assert cells["suff ↓"] == ["−0.200", "–"]
+    assert cells["τ-LOO ↑"] == ["[+0.000]", "+1.000"]
+    assert cells["norm. suff ↑"] == ["–", "–"]
+
+
+def test_arrows_say_which_end_is_better():
+    for metric, better in BETTER.items():
+        assert explanations_view._title(metric)[-1] == {"higher": "↑", "lower": "↓"}[better], metric
+    judged = {*explanations_view.FAITHFULNESS, *explanations_view.CURVES}
+    assert judged <= set(BETTER)
 
 
 def test_pairs_are_drawn_as_the_protocol_says():

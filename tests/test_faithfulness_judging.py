@@ -1,6 +1,7 @@
 """All metrics of a pair: against the model asked by hand, and which inputs they ask for."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -27,24 +28,27 @@ def test_a_pair_by_hand(nli):
     scores = np.random.default_rng(0).normal(size=n)
     order = np.argsort(-scores)
 
-    def p(keep, mask=False):
-        sides, place = [], 0
+    def p(keep, mask=False, pad=False):
+        sides, seen, place = [], [], 0
         for side in words:
             ids = [tok.convert_tokens_to_ids(word) for word in side]
             kept = [(i, place + k in keep) for k, i in enumerate(ids)]
-            sides.append([i if stays else tok.mask_token_id for i, stays in kept if stays or mask])
+            sides.append([i if stays or pad else tok.mask_token_id for i, stays in kept if stays or mask or pad])
+            seen.append([int(stays or mask) for _, stays in kept if stays or mask or pad])
             place += len(side)
         ids = [tok.cls_token_id, *sides[0], tok.sep_token_id, *sides[1], tok.sep_token_id]
         segments = [0] * (len(sides[0]) + 2) + [1] * (len(sides[1]) + 1)
+        attended = torch.tensor([[1, *seen[0], 1, *seen[1], 1]])
         with torch.no_grad():
-            found = nli.model(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([segments])).logits
+            inputs = {"input_ids": torch.tensor([ids]), "token_type_ids": torch.tensor([segments])}
+            found = nli.model(**inputs, attention_mask=attended).logits
         return found.double().softmax(-1)[0].numpy()
 
     everything = set(range(n))
     y = int(p(everything).argmax())
     full, empty = p(everything)[y], p(set())[y]
     reading = read(nli, premise, hypothesis, "word")
-    answers = {mode: explanations_work.answers(reading, mode) for mode in ("delete", "mask")}
+    answers = {mode: explanations_work.answers(reading, mode) for mode in ("delete", "mask", "pad")}
     subject = judging.Subject(p(everything), **answers, gold=1, percent=30.0)
     judged = judging.by_deletion(scores, subject)
     found = {name: row[0] for name, row in judged.items()}
@@ -57,6 +61,14 @@ def test_a_pair_by_hand(nli):
     assert found["comprehensiveness, mask"] == close(np.mean(full - np.array(masked)), abs=1e-5)
     kept = [p(top, mask=True)[y] for top in tops]
     assert found["sufficiency, mask"] == close(np.mean(full - np.array(kept)), abs=1e-5)
+    padded, alone = ([p(keep, pad=True)[y] for keep in kept] for kept in ([everything - top for top in tops], tops))
+    assert found["comprehensiveness, pad"] == close(np.mean(full - np.array(padded)), abs=1e-5)
+    assert found["sufficiency, pad"] == close(np.mean(full - np.array(alone)), abs=1e-5)
+    assert abs(found["comprehensiveness, pad"] - found["comprehensiveness"]) > 1e-4  # positions differ
+    firsts = [set(order[:k].tolist()) for k in range(n + 1)]
+    gone, here = [p(everything - first)[y] for first in firsts], [p(first)[y] for first in firsts]
+    assert found["deletion auc"] == close(np.mean([(a + b) / 2 for a, b in pairwise(gone)]), abs=1e-5)
+    assert found["insertion auc"] == close(np.mean([(a + b) / 2 for a, b in pairwise(here)]), abs=1e-5)
     ferret = [set(order[:k].tolist()) for k in deletion.sizes(scores, "ferret")]
     assert found["sufficiency, ferret"] == close(np.mean([full - p(top)[y] for top in ferret]), abs=1e-5)
     if full > empty:
@@ -91,7 +103,7 @@ class Counted(Answers):
         return np.stack([keep.mean(1), 1 - keep.mean(1)], 1)
 
 
-FAMILIES = [("aopc",), ("aopc", "left out"), ("aopc", "curve"), ("aopc", "mask"), judging.FAMILIES]
+FAMILIES = [("aopc",), *(("aopc", family) for family in judging.FAMILIES[1:]), judging.FAMILIES]
 
 
 @pytest.mark.parametrize("families", FAMILIES)
@@ -99,18 +111,26 @@ FAMILIES = [("aopc",), ("aopc", "left out"), ("aopc", "curve"), ("aopc", "mask")
 def test_everything_is_asked_beforehand(seed, families):
     """What `asked` lists is all that `by_deletion` looks at, and no family asks for the inputs of another."""
     scores = np.random.default_rng(seed).normal(size=20)
-    subject = judging.Subject(np.array([1.0, 0.0]), Counted(), Counted(), gold=0, percent=33.0)
+    subject = judging.Subject(np.array([1.0, 0.0]), Counted(), Counted(), gold=0, percent=33.0, pad=Counted())
     wanted = judging.asked(scores, 33.0, families)
-    for ask, keep in zip((subject.delete, subject.mask), wanted, strict=True):
+    for ask, keep in zip((subject.delete, subject.mask, subject.pad), wanted, strict=True):
         if len(keep):
             ask(keep)
     rows = judging.by_deletion(scores, subject, families)
     assert subject.delete.calls == 1
     assert subject.mask.calls == ("mask" in families)
-    assert (len(subject.delete) <= 9) == (families in (("aopc",), ("aopc", "mask")))
+    assert subject.pad.calls == ("pad" in families)
+    assert len(subject.pad) == (8 if "pad" in families else 0)
+    assert (len(subject.delete) <= 9) == (families in (("aopc",), ("aopc", "mask"), ("aopc", "pad")))
+    if families == ("aopc", "auc"):
+        assert len(subject.delete) == 39  # 20 deletions, 19 insertions; the whole is known
     assert ("tau_loo" in rows) == ("left out" in families)
     assert ("decision flip" in rows) == ("curve" in families)
     assert ("auc_tp" in rows) == ("mask" in families)
+    assert ("sufficiency, pad" in rows) == ("pad" in families)
+    assert ("deletion auc" in rows) == ("insertion auc" in rows) == ("auc" in families)
+    if "auc" in families:
+        assert (rows["deletion auc"][0], rows["insertion auc"][0]) == pytest.approx((0.5, 0.5))
     if "curve" in families:
         assert rows["comprehensiveness, human share"][0] == pytest.approx(7 / 20)  # ⌈6.6⌉ words
         assert rows["sufficiency, human share"][0] == pytest.approx(13 / 20)

@@ -75,7 +75,7 @@ def test_the_rest_is_explained_as_if_the_word_had_not_been_written(nli, method):
 
 
 def test_the_record_says_what_was_struck_out(nli):
-    found = what_if.explain(nli, *PAIR, removed=[6, 1, 6])
+    found = what_if.explain(nli, *PAIR, removed=[6, 1, 6], method="decision")
     assert list(found.words) == WORDS
     assert found.diagnostics["removed"] == [1, 6]
     assert found.diagnostics["unread"] == [1, 6]
@@ -85,16 +85,16 @@ def test_the_record_says_what_was_struck_out(nli):
 
 def test_cut_pairs_stay_cut(nli):
     long = (" ".join(["dogs"] * 60), "the dogs run .")
-    whole = nli.explain(*long)
-    found = what_if.explain(nli, *long, removed=[0, 62])
+    whole = nli.explain(*long, method="decision")
+    found = what_if.explain(nli, *long, removed=[0, 62], method="decision")
     assert found.diagnostics["truncated"] == whole.diagnostics["truncated"] != []
     assert found.prediction.truncated
 
 
 def test_pieces_can_be_struck_out_too():
     nli = system(family="roberta")
-    whole = nli.explain(*tiny.PAIRS[0], level="token")
-    found = what_if.explain(nli, *tiny.PAIRS[0], level="token", removed=[0])
+    whole = nli.explain(*tiny.PAIRS[0], level="token", method="decision")
+    found = what_if.explain(nli, *tiny.PAIRS[0], level="token", removed=[0], method="decision")
     assert found.words == whole.words
     assert found.scores[0] == 0.0 != whole.scores[0]
 
@@ -130,11 +130,15 @@ def test_the_spins_solve_their_equation(options):
 
 
 def test_from_deterministic_to_uniform(nli):
-    cold, hot = (what_if.explain(nli, *PAIR, temperature_factor=factor) for factor in (0.001, 1000.0))
+    cold, hot = (
+        what_if.explain(nli, *PAIR, temperature_factor=factor, method="decision") for factor in (0.001, 1000.0)
+    )
     assert all(min(a, 1.0 - a) < 1e-3 for row in cold.per_head["alpha"] for a in row)
     assert all(abs(a - 0.5) < 1e-2 for row in hot.per_head["alpha"] for a in row)
     assert hot.diagnostics["temperature_factor"] == 1000.0
-    assert hot.diagnostics["gamma"] == pytest.approx([1000.0 * g for g in nli.explain(*PAIR).diagnostics["gamma"]])
+    assert hot.diagnostics["gamma"] == pytest.approx(
+        [1000.0 * g for g in nli.explain(*PAIR, method="decision").diagnostics["gamma"]]
+    )
 
 
 def test_the_prediction_is_that_of_the_new_weights(nli):
@@ -146,7 +150,7 @@ def test_the_prediction_is_that_of_the_new_weights(nli):
         z = (changed.pooled.weights.mT.unsqueeze(-1) * V).sum(1).flatten(-2)
         logits = model.classifier(layer.out(z))[0]
     assert list(changed.prediction.logits.values()) == pytest.approx(logits.tolist(), abs=1e-5)
-    found = what_if.explain(nli, *PAIR, temperature_factor=0.3)
+    found = what_if.explain(nli, *PAIR, temperature_factor=0.3, method="decision")
     total = sum(found.scores) + found.diagnostics["outside"] + found.diagnostics["origin"]
     assert total == pytest.approx(float(logits.max()), abs=1e-4)
     assert found.diagnostics["logit_error"] < 1e-4
@@ -154,15 +158,15 @@ def test_the_prediction_is_that_of_the_new_weights(nli):
 
 def test_nothing_of_the_model_changes(nli):
     before, said = {k: v.clone() for k, v in nli.model.state_dict().items()}, nli.predict(*PAIR)
-    what_if.explain(nli, *PAIR, removed=[0], temperature_factor=0.2)
+    what_if.explain(nli, *PAIR, removed=[0], temperature_factor=0.2, method="decision")
     assert all(torch.equal(v, before[k]) for k, v in nli.model.state_dict().items())
     assert nli.predict(*PAIR) == said
 
 
 def test_no_change_is_no_change(nli):
     plain, same = (
-        nli.explain(*PAIR).to_dict(),
-        what_if.explain(nli, *PAIR, removed=[], temperature_factor=1.0).to_dict(),
+        nli.explain(*PAIR, method="decision").to_dict(),
+        what_if.explain(nli, *PAIR, removed=[], temperature_factor=1.0, method="decision").to_dict(),
     )
     for found in (plain, same):
         found["diagnostics"].pop("seconds")
@@ -174,8 +178,8 @@ def test_no_change_is_no_change(nli):
 
 def test_both_at_once(nli):
     """The temperature acts on what the layer makes of the remaining words."""
-    both = what_if.explain(nli, *PAIR, removed=[1], temperature_factor=0.4, target="neutral")
-    rest = what_if.explain(nli, "two sleep .", PAIR[1], temperature_factor=0.4, target="neutral")
+    both = what_if.explain(nli, *PAIR, removed=[1], temperature_factor=0.4, target="neutral", method="decision")
+    rest = what_if.explain(nli, "two sleep .", PAIR[1], temperature_factor=0.4, target="neutral", method="decision")
     assert [a for i, a in enumerate(both.alpha) if i != 1] == pytest.approx(rest.alpha, abs=1e-4)
     assert both.prediction.logits == pytest.approx(rest.prediction.logits, abs=1e-4)
 
@@ -200,18 +204,18 @@ def test_models_without_a_temperature_say_so(head, attention):
 @pytest.mark.parametrize("removed", [[8], [-1], [True], ["1"]])
 def test_words_are_given_by_number(nli, removed):
     with pytest.raises(ValueError, match="numbered 0 to 7"):
-        what_if.explain(nli, *PAIR, removed=removed)
+        what_if.explain(nli, *PAIR, removed=removed, method="decision")
 
 
 def test_what_is_not_read_cannot_be_struck_out(nli):
     """Found by the fuzzer: words of control characters alone, which the tokenizer drops."""
     with pytest.raises(ValueError, match="becomes a token"):
-        what_if.explain(nli, "\x89\x01", "\x89\x01", removed=[0])
+        what_if.explain(nli, "\x89\x01", "\x89\x01", removed=[0], method="decision")
 
 
 def test_something_must_be_left(nli):
     with pytest.raises(ValueError, match="every word is struck out"):
-        what_if.explain(nli, *PAIR, removed=range(8))
+        what_if.explain(nli, *PAIR, removed=range(8), method="decision")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def nli():
 
 @pytest.fixture(scope="module")
 def why(nli):
-    return nli.explain(*tiny.PAIRS[0])
+    return nli.explain(*tiny.PAIRS[0], method="decision")
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,29 @@ def model(head="neurogame", *, family="bert", seed=0, **options):
     return made
 
 
+def game_model(family="bert", *, seed=0, **options):
+    """A model with a game readout over the words; V is about as long as the anchors, so that heads are not linear."""
+    torch.manual_seed(seed)
+    sizes = {"readout_heads": 8, "readout_dim": 3, "readout_width": 16}
+    options = {"encoder": encoder_config(family), "players": "words", **sizes, **options}
+    options.setdefault("special_token_ids", special_ids(family))
+    made = NeuroGameForSequenceClassification(NeuroGameConfig(readout="game", **options)).eval()
+    batch = encoded(family)
+    with torch.no_grad():
+        games, hidden = made.pooling.games, made(**batch, output_hidden_states=True).hidden_states
+        games.standardise(made.side_by_side(hidden)[batch["attention_mask"].bool()])
+        games.value.weight.mul_(6.0)
+        games.lean.weight.mul_(6.0)
+        made.classifier.base.copy_(torch.linspace(-0.2, 0.2, made.config.num_labels))
+    return made
+
+
+def special_ids(family="bert"):
+    """[CLS], [SEP] and [PAD]."""
+    tok = tokenizer(family)
+    return [tok.cls_token_id, tok.sep_token_id, tok.pad_token_id]
+
+
 def encoded(family="bert", pairs=PAIRS, **options):
     """Pairs as a padded batch."""
     first, second = zip(*pairs, strict=True)

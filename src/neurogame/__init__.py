@@ -2,8 +2,9 @@
 
 The package reads in the order of the paper: `game` (v(C)), `sampling` (how coalitions are drawn),
 `values` and `couplings` (Shapley, Banzhaf, pair interactions), `exact` (enumeration), `ising` (spins),
-`attention` (the layer), `modeling` (encoder and head), `data`, `nli` (load and predict), `explanation`, `evaluation`,
-`training`.
+`attention` (the layer), `readout` (games read into logits), `hamiltonian` (the spins of a decision), `modeling`
+(encoder and head), `data`, `grounding` (v(C) is what a model says of C), `nli` (load and predict), `explanation`,
+`evaluation`, `training`.
 """
 
 import importlib
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from neurogame import exact, game, ising, sampling, values
 from neurogame.attention import AttentionConfig, NeuroGameAttention, NeuroGameOutput
 from neurogame.couplings import LinearCoupling
+from neurogame.hamiltonian import Hamiltonian
 from neurogame.ising import SpinState, solve
 from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
 from neurogame.values import GameValues, estimate, estimate_game
 
 if TYPE_CHECKING:
     from neurogame.explanation import Explanation
+    from neurogame.grounding.explainer import Explainer, ground
     from neurogame.modeling import (
         DamForSequenceClassification,
         EsimForSequenceClassification,
@@ -32,12 +35,16 @@ _LATER = {
     "NLI": "nli",
     "DamForSequenceClassification": "modeling.dam",
     "EsimForSequenceClassification": "modeling.esim",
+    "Explainer": "grounding.explainer",
     "Explanation": "explanation",
     "NeuroGameForSequenceClassification": "modeling.model",
     "Prediction": "nli",
+    "ground": "grounding.explainer",
     "load": "nli",
 }
-_MODULES = frozenset({"data", "evaluation", "explanation", "export", "faithfulness", "nli", "prediction", "training"})
+_MODULES = frozenset(
+    {"data", "evaluation", "explanation", "export", "faithfulness", "grounding", "nli", "prediction", "training"}
+)
 
 __all__ = [
     "NLI",
@@ -46,8 +53,10 @@ __all__ = [
     "DamForSequenceClassification",
     "EsimConfig",
     "EsimForSequenceClassification",
+    "Explainer",
     "Explanation",
     "GameValues",
+    "Hamiltonian",
     "LinearCoupling",
     "NeuroGameAttention",
     "NeuroGameConfig",
@@ -60,6 +69,7 @@ __all__ = [
     "estimate_game",
     "exact",
     "game",
+    "ground",
     "ising",
     "load",
     "sampling",

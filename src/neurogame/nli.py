@@ -28,6 +28,8 @@ from neurogame import embedded, labels
 from neurogame._types import Float, Tensor
 from neurogame.data.batching import collate, encode, sorted_batches
 from neurogame.data.pairs import Pair
+from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
+from neurogame.grounding.explainer import Explainer
 from neurogame.modeling.checking import SAFELY, UNLOADABLE, check_folder, check_labels, refuse_unused, short
 from neurogame.modeling.checking import ModelError as ModelError  # part of this module, as it always was
 from neurogame.modeling.loading import load_tokenizer
@@ -44,6 +46,7 @@ Backend = Literal["torch", "onnx"]
 Progress = Callable[[int], object]  # told how many pairs have just been done
 _NOWHERE = "is no folder here and could not be had from the hub"
 _LONG = 512  # pairs from which on `predict` shows a progress bar by itself
+_MANY = 32  # pairs from which on `explain` does
 _OPENING: dict[str, Any] = {
     **SAFELY,
     "dtype": torch.float32,
@@ -75,6 +78,7 @@ class NLI:
         name: how reports call it.
         label_names: names of the logits in order, where the model's configuration does not know them
             ("LABEL_0"); they become part of the configuration, and are saved with it.
+        explainer: a grounded game that was fitted to this model; "decision" then plays it.
 
     Attributes:
         labels: names of the logits in order; those of NLI as `neurogame.labels` spells them.
@@ -88,6 +92,7 @@ class NLI:
         *,
         name: str = "model",
         label_names: Sequence[str] | None = None,
+        explainer: Explainer | None = None,
     ) -> None:
         self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
         self.labels = _names(model, label_names, name)
@@ -95,6 +100,18 @@ class NLI:
             model.config.id2label = dict(enumerate(self.labels))
             model.config.label2id = {label: i for i, label in enumerate(self.labels)}
         self.max_length = max_length(model, tokenizer)
+        self.explainer = explainer
+
+    @property
+    def explainer(self) -> Explainer | None:
+        """The grounded game that was fitted to this model, see `neurogame.ground`; the model carries it."""
+        return getattr(self.model, "explainer", None)
+
+    @explainer.setter
+    def explainer(self, value: Explainer | None) -> None:
+        if value is not None:
+            value.check(self.model, self.name)
+        self.model.explainer = value
 
     @property
     def temperature(self) -> float:
@@ -225,19 +242,26 @@ class NLI:
         whole = self.tokenizer(*texts, verbose=False)["input_ids"]  # verbose would warn that they are long
         return {i for i, ids in zip(full, whole, strict=True) if len(ids) > self.max_length}
 
-    def explain(
+    @overload
+    def explain(self, premise: str, hypothesis: str, **options: Any) -> "Explanation": ...
+    @overload
+    def explain(self, premise: Iterable[tuple[str, str]], **options: Any) -> "list[Explanation]": ...
+    def explain(  # type: ignore[misc]  # the overloads leave the options to this signature
         self,
-        premise: str,
-        hypothesis: str,
+        premise: str | Iterable[tuple[str, str]],
+        hypothesis: str | None = None,
         *,
-        method: str = "decision",
+        method: str | None = None,
         target: str | None = None,
         contrast: str | None = None,
         level: str = "word",
         samples: int | None = None,
         seed: int = 0,
-    ) -> "Explanation":
-        """What each word of a pair did: `.show()`, `.to_html(path)`, `.to_dict()`.
+        check: bool = True,
+        error: float | None = None,
+        show_progress: bool | None = None,
+    ) -> "Explanation | list[Explanation]":
+        """What each word of a pair did: `.show()`, `.to_html(path)`, `.to_dict()`; of a list of pairs, a list.
 
         `neurogame.explanation.methods_for(nli.model)` lists the methods that work for a model. In logits of the
         target: "decision" (what each word adds, on the head alone), "presence" (Shapley and Banzhaf of words that
@@ -248,28 +272,35 @@ class NLI:
         Args:
             premise: a sentence; one of the two may be empty.
             hypothesis: a sentence.
-            method: one of the names above, or a usual spelling of one ("gradient × input").
+            method: one of the names above, or a usual spelling of one ("gradient × input"); None: the best that the
+                model has (`neurogame.explanation.best`), which the record names.
             target: the label to explain; None: the predicted one.
             contrast: explain the logit of the target minus that of this label.
             level: "word", or "token" for word pieces.
-            samples: how much work a method may do, None: its own default. Coalitions per law for "decision" (beyond
-                the words that it enumerates); steps for "presence" and "integrated_gradients"; forward passes for
-                "input", "lime", "kernelshap" and "partition". The others take none.
+            samples: how much work a method may do, None: its own default. For "decision" on a grounded game forward
+                passes, by which its values are refined; else coalitions per law (beyond the words it enumerates); steps
+                for "presence" and "integrated_gradients"; forward passes for "input", "lime", "kernelshap" and
+                "partition". The others take none.
             seed: of what is drawn; the same seed gives the same numbers.
+            check: whether the claims of a grounded game (swing words, rationale) are tried on the model, in one batch
+                of some ten short passes; without it they are the game's word.
+            error: a standard error at which refining stops before `samples` are used up.
+            show_progress: a bar on stderr, for a list; None: when it is long.
         """
-        from neurogame.explanation import explain, named
+        from neurogame.explanation import best, explain, named
 
-        return explain(
-            self,
-            premise,
-            hypothesis,
-            method=named(method),
-            target=target,
-            contrast=contrast,
-            level=level,
-            samples=samples,
-            seed=seed,
-        )
+        asked: dict[str, Any] = {"method": best(self.model) if method is None else named(method), "target": target}
+        asked |= {"contrast": contrast, "level": level, "samples": samples, "seed": seed, "check": check}
+        if isinstance(premise, str) or hypothesis is not None:
+            return explain(self, premise, hypothesis, **asked, error=error)  # type: ignore[arg-type]  # it says what is wrong
+        pairs = _checked(premise)
+        shown = len(pairs) >= _MANY if show_progress is None else show_progress
+        with tqdm(total=len(pairs), unit="pair", disable=not shown) as bar:
+            found = []
+            for pair in pairs:
+                found.append(explain(self, *pair, **asked, error=error))
+                bar.update()
+            return found
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Model, tokenizer and configuration as transformers stores them; loads with `load` and the Auto classes."""
@@ -278,6 +309,8 @@ class NLI:
         with _no_bar(), filled(folder, last="config.json") as fresh:
             self.model.save_pretrained(fresh)
             self.tokenizer.save_pretrained(fresh)
+            if self.explainer is not None:
+                self.explainer.save_pretrained(Path(fresh) / EXPLAINER)
 
 
 def load(
@@ -286,6 +319,7 @@ def load(
     label_names: Sequence[str] | None = None,
     device: str | torch.device | None = None,
     backend: Backend = "torch",
+    explainer: str | Path | None = None,
 ) -> NLI:
     """The model that comes with the package, one from a folder, or one by its name on the hub.
 
@@ -297,9 +331,13 @@ def load(
         label_names: names of the logits in order, where the model does not know them; see `NLI`.
         device: "cpu", "cuda", "cuda:1", "mps" …; None: a GPU of CUDA if there is one, else the CPU.
         backend: "torch", or "onnx" for a folder that `neurogame export` wrote, run by onnxruntime on the CPU.
+        explainer: a folder that `neurogame ground` wrote for this model; None: `explainer` in the model's folder, if
+            there is one.
     """
     check_choice("backend", backend, Backend)
     if backend == "onnx":
+        if explainer is not None:
+            raise ModelError("an explainer reads hidden states, which an ONNX graph does not give: use backend='torch'")
         from neurogame.export import runtime
 
         return runtime.load(model, label_names=label_names, device=device)
@@ -325,7 +363,10 @@ def load(
     tokenizer = load_tokenizer(where)
     resolved = folder.resolve()
     name = (resolved.parent.name if resolved.name == "model" else resolved.name) if local else where
-    return NLI(_on(found, device), tokenizer, name=name, label_names=label_names)
+    inside = folder / EXPLAINER if local and (folder / EXPLAINER).is_dir() else None
+    place = explainer if explainer is not None else inside
+    fitted = None if place is None else Explainer.from_pretrained(place)
+    return NLI(_on(found, device), tokenizer, name=name, label_names=label_names, explainer=fitted)
 
 
 def _check_hub(name: str) -> None:

@@ -9,9 +9,12 @@ of `neurogame.faithfulness`, defined there. What is particular to this benchmark
   out of its row, and counted;
 - scores — each method's own, for the label ŷ that the model predicts of the whole pair; AP alone takes those for the
   gold label. Units are words that the model reads; special tokens stay in every input;
-- removal — "delete", and "mask" in columns of its own; probabilities are those of `predict`, temperature included;
+- removal — "delete", and "mask" and "pad" in columns of their own; probabilities are those of `predict`,
+  temperature included;
 - rows — the methods that work for the model; random orders (mean of ten), all words, the hypothesis, the lexical
   difference; against human highlights also the words with α > ½, and people: annotators 2 and 3 against 1;
+- degraded — where asked for: each method beside a copy in which half of the words have each other's scores, by every
+  deletion metric; a metric that does not rank the copy lower (95 % interval of the paired difference) is named;
 - stability — Kendall's τ between runs with three seeds, of the methods that draw at random;
 - interactions — Spearman's ρ with second-order deletion effects, over 60 pairs of words of each pair; mean over pairs.
   Beside it, for method "input" on pairs of few words, ρ of the estimate from half of the coalitions with exact
@@ -26,7 +29,16 @@ from pathlib import Path
 from typing import Any
 
 from neurogame.about import machine
-from neurogame.benchmark.explanations_cases import REFERENCE, SAMPLES, Step, Work, chosen, draw, samples_of
+from neurogame.benchmark.explanations_cases import (
+    REFERENCE,
+    SAMPLES,
+    Step,
+    Work,
+    chosen,
+    draw,
+    options_of,
+    samples_of,
+)
 from neurogame.benchmark.explanations_report import Records, report
 from neurogame.benchmark.explanations_view import figure, table
 from neurogame.benchmark.explanations_work import SEEDS, WORD_PAIRS, Record, perform
@@ -69,7 +81,8 @@ def run(
         methods: names; None: all that work for the model.
         rationales: a file or data set with human highlights; None: those that the data have, if they do.
         limits: fewer pairs for a row, as in {"input": 10, "input/marked": 5}, or for a kind of metric: "left out",
-            "curve", "mask", "interactions", "stability", "timing", "enumeration".
+            "curve", "mask", "auc", "pad", "interactions", "stability", "timing", "enumeration". "degraded" is how many
+            pairs have degraded copies, which doubles their forward passes: none, unless it is here.
         root: where data sets are looked for; None: as `neurogame.data.load` does.
         hub: download a named data set that is not there.
         device: where the model runs.
@@ -129,6 +142,7 @@ def prepare(
             "methods": names,
             "limits": dict(work.limits),
             "samples": {name: count for name, count in SAMPLES.items() if name in names},
+            "options": {name: found for name in names if (found := options_of(nli, name))},
             "not installed": missing,
             "masking": nli.tokenizer.mask_token_id is not None,
             "spins": getattr(nli.model.config, "head", None) == "neurogame",

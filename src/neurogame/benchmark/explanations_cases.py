@@ -5,9 +5,10 @@ an hour, so that a row, or a kind of metric, may have a limit: then it is about 
 as the limit says. The sample is in random order, so they are a sample too.
 """
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from random import Random
 from typing import Any
 
@@ -23,10 +24,13 @@ from neurogame.validation import check_count
 
 REFERENCE = "kernelshap"  # whose time is the unit
 SAMPLES = {REFERENCE: 100}  # forward passes; the other methods do as much as they do by default
+OPTIONS: Mapping[str, Mapping[str, Any]] = {"decision": {"check": False}}  # of explain: the values of one pass
 SEEDED = ("decision", "input", "lime", "kernelshap")  # methods that draw at random
 BASELINES = ("random", "all words", "hypothesis", "lexical difference")
-KINDS = ("left out", "curve", "mask", "interactions", "stability", "timing", "enumeration")
+JUDGED = ("left out", "curve", "mask", "auc", "pad", "interactions", "degraded")  # what deletion measures beyond AOPC
+KINDS = (*JUDGED, "stability", "timing", "enumeration")
 LIMITS = {"timing": 10, "stability": 10}  # pairs, where nothing else is said
+OPTIONAL = ("degraded",)  # on no pair, where nothing else is said
 FEWEST, MOST = 5, 10  # words of the pairs that are enumerated
 CHUNK = 20  # pairs per step
 
@@ -84,7 +88,8 @@ class Work:
     def limit(self, name: str, sample: Sample) -> int:
         """How many of the pairs a row or a kind of metric is about."""
         key = name if sample.deleted else f"{name}/{sample.name}"
-        return min(len(sample), self.limits.get(key, LIMITS.get(name, len(sample))))
+        usual = 0 if name in OPTIONAL else LIMITS.get(name, len(sample))
+        return min(len(sample), self.limits.get(key, usual))
 
     @cached_property
     def sizes(self) -> dict[str | None, int]:
@@ -138,7 +143,7 @@ class Work:
         if not sample.deleted:
             return made
         rows = [(step.row, step.stop) for step in made] + [(name, upto(name)) for name in BASELINES]
-        families = [(kind, upto(kind)) for kind in ("left out", "curve", "mask", "interactions")]
+        families = [(kind, upto(kind)) for kind in JUDGED]
         detail = tuple((name, stop) for name, stop in (*rows, *families) if stop > start)
         return [*made, Step("deletion", sample.name, start, min(end, len(sample)), detail)]
 
@@ -216,6 +221,18 @@ def is_short(pair: Pair) -> bool:
 
 
 def explain(nli: NLI, pair: Pair, method: str, seed: int, **options: Any) -> Explanation:
-    """One method, with the samples it has here."""
-    options = {"samples": SAMPLES.get(method), **options}
+    """One method, with the samples and the options it has here."""
+    options = {"samples": SAMPLES.get(method), **options_of(nli, method), **options}
     return nli.explain(pair.premise, pair.hypothesis, method=method, seed=seed, **options)
+
+
+def options_of(nli: NLI, method: str) -> dict[str, Any]:
+    """Those of OPTIONS that the `explain` of the model knows."""
+    known = _parameters(type(nli).explain)
+    return {name: value for name, value in OPTIONS.get(method, {}).items() if name in known}
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    """Names of what it takes; looked up once, as calls are timed."""
+    return frozenset(inspect.signature(function).parameters)

@@ -15,7 +15,7 @@ import numpy as np
 from neurogame.benchmark.explanations_cases import BASELINES, FEWEST, MOST, REFERENCE, Sample, Step, Work, sides_of
 from neurogame.benchmark.explanations_work import Record, baseline_scores
 from neurogame.evaluation.alignment import Array, Booleans
-from neurogame.faithfulness import intervals, judging
+from neurogame.faithfulness import degradation, intervals, judging
 from neurogame.faithfulness.stability import stability
 
 COMPARED = {  # metric → (ours, theirs) whose difference has an interval of its own
@@ -57,22 +57,31 @@ class Sheet:
         """Those of COMPARED that can be had, each on the pairs of both rows."""
         found = []
         for metric, ours, theirs in ((metric, *rows) for metric, both in COMPARED.items() for rows in both):
-            one, other = (self.lines.get((row, metric), {}) for row in (ours, theirs))
-            common = sorted(one.keys() & other.keys())
-            if common:
-                mine, its = (np.stack([lines[place] for place in common]) for lines in (one, other))
-                figure = asdict(intervals.difference(mine, its, seed=seed))
-                found.append({"metric": metric, "row": ours, "against": theirs, **figure, "pairs": len(common)})
+            figure = self.against(self, metric, ours, theirs, seed)
+            if figure is not None:
+                found.append(
+                    {"metric": metric, "row": ours, "against": theirs, **asdict(figure), "pairs": figure.cases}
+                )
         return found
+
+    def against(self, other: "Sheet", metric: str, ours: str, theirs: str, seed: int) -> intervals.Figure | None:
+        """A row minus one of another sheet, on the pairs of both; None if there are none."""
+        mine, its = self.lines.get((ours, metric), {}), other.lines.get((theirs, metric), {})
+        common = sorted(mine.keys() & its.keys())
+        if not common:
+            return None
+        one, two = (np.stack([lines[place] for place in common]) for lines in (mine, its))
+        return intervals.difference(one, two, judging.STATISTICS.get(metric, intervals.ratio), seed=seed)
 
 
 def report(work: Work, records: Records, *, spins: bool) -> dict[str, Any]:
     """Rows, differences, time, enumeration; `spins`: the weights of the model are spins, and α > ½ selects words."""
-    sheet = Sheet()
+    sheet, copies = Sheet(), Sheet()
     for step, record in records.items():
         if step.row == "deletion":
             for line in record["pairs"]:
                 sheet.add(line["row"], (step.sample, line["place"]), line["lines"])
+                copies.add(line["row"], (step.sample, line["place"]), line.get("degraded", {}))
     for sample in work.samples:
         _plausible(sheet, work, sample, records, spins=spins)
     for row in work.methods:
@@ -93,7 +102,28 @@ def report(work: Work, records: Records, *, spins: bool) -> dict[str, Any]:
         "differences": sheet.differences(work.seed),
         "prediction": {"seconds": _median(times.get("seconds_each", {}).get("prediction", ()))},
         "enumeration": _enumeration(records, work.seed),
+        "degraded": _degraded(sheet, copies, work),
     }
+
+
+def _degraded(sheet: Sheet, copies: Sheet, work: Work) -> Record | None:
+    """Each method minus its degraded copy, by metric, and whether the copy ranks lower; None without copies."""
+    found: list[Record] = []
+    for metric, better in judging.BETTER.items():
+        for row in work.methods:
+            figure = sheet.against(copies, metric, row, row, work.seed)
+            if figure is not None:
+                lower = degradation.ranks_lower(figure, better)
+                found.append(
+                    {"metric": metric, "row": row, **asdict(figure), "pairs": figure.cases, "copy ranks lower": lower}
+                )
+    if not found:
+        return None
+    blind: dict[str, list[str]] = defaultdict(list)
+    for one in found:
+        if one["copy ranks lower"] is False:
+            blind[one["metric"]].append(one["row"])
+    return {"moved share": degradation.MOVED, "differences": found, "not told apart": dict(blind)}
 
 
 def _order(sheet: Sheet, work: Work) -> list[str]:

@@ -20,6 +20,12 @@ FAITHFULNESS = {
     "decision flip": "flip ↓",
     "auc_tp": "AUC-TP ↓",
 }
+CURVES = {  # a table of their own
+    "deletion auc": "deletion AUC ↓",
+    "insertion auc": "insertion AUC ↑",
+    "comprehensiveness, pad": "comp, pad ↑",
+    "sufficiency, pad": "suff, pad ↓",
+}
 PLAUSIBILITY = {
     "auprc": "AUPRC ↑",
     "average precision": "AP ↑",
@@ -28,7 +34,13 @@ PLAUSIBILITY = {
     "token iou": "token IOU ↑",
 }
 METHOD = {"stability": "stability ↑", "interactions": "interactions, ρ ↑"}
-_TITLES = {**FAITHFULNESS, **PLAUSIBILITY, **METHOD}
+_TITLES = {**FAITHFULNESS, **CURVES, **PLAUSIBILITY, **METHOD}
+_LESS_USUAL = {
+    "comprehensiveness, ferret": "comp, ferret ↑",
+    "sufficiency, ferret": "suff, ferret ↓",
+    "comprehensiveness, human share": "comp, human share ↑",
+    "sufficiency, human share": "suff, human share ↓",
+}
 _PANELS = {
     "comprehensiveness": "comprehensiveness (higher is better)",
     "sufficiency": "sufficiency (lower is better)",
@@ -39,17 +51,25 @@ _COLOURS = {"method": "tab:blue", "baseline": "0.6", "people": "tab:green"}
 
 
 def table(found: dict[str, Any]) -> RenderableType:
-    """Faithfulness, plausibility, and what concerns methods alone; what they rest on below."""
+    """Faithfulness, plausibility, what concerns methods alone, degraded copies; what they rest on below."""
     settings, people = found["settings"], found["people"]
     shown: list[RenderableType] = []
     if any("comprehensiveness" in row["figures"] for row in found["rows"]):
         title = f"Faithfulness of {settings['model']}: {settings['pairs']} pairs of {settings['data']}"
         shown.append(_block(title, FAITHFULNESS, found))
+    if any(name in row["figures"] for row in found["rows"] for name in CURVES):
+        shown.append(_block("Faithfulness: whole curves, and words padded instead of deleted", CURVES, found))
     if people["pairs"]:
         labels = ", ".join(f"{name} {count}" for name, count in people["labels"].items())
         title = f"Plausibility: {people['pairs']} pairs of {people['data']} with human highlights ({labels})"
         shown.append(_block(title, PLAUSIBILITY, found))
     shown.append(_methods(found))
+    if found.get("degraded") is not None:
+        head, body = degraded(found)
+        out = Table(*head, title="Each method minus its degraded copy", title_justify="left")
+        for line in body:
+            out.add_row(*line)
+        shown.append(out)
     shown.append("\n".join(notes(found)))
     return Group(*shown)
 
@@ -90,6 +110,28 @@ def _methods(found: dict[str, Any]) -> Table:
     return out
 
 
+def degraded(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Method minus degraded copy, a line per metric and a column per method: head and body of a table.
+
+    A value in brackets is one that its interval does not tell from 0, or that is on the side of the copy.
+    """
+    cells = {(one["metric"], one["row"]): one for one in found["degraded"]["differences"]}
+    metrics, rows = (list(dict.fromkeys(key[place] for key in cells)) for place in (0, 1))
+    body = [[_title(metric), *(_told(cells.get((metric, row)), metric) for row in rows)] for metric in metrics]
+    return ["", *rows], body
+
+
+def _told(one: dict[str, Any] | None, metric: str) -> str:
+    if one is None or one["copy ranks lower"] is None:
+        return "–"
+    value = f"{one['value']:+.{1 if metric == 'auc_tp' else 3}f}".replace("-", "−")
+    return value if one["copy ranks lower"] else f"[{value}]"
+
+
+def _title(metric: str) -> str:
+    return {**_TITLES, **_LESS_USUAL}[metric]
+
+
 def notes(found: dict[str, Any]) -> list[str]:
     """What the figures rest on: intervals, counts of what is undefined, what was left out."""
     settings, people = found["settings"], found["people"]
@@ -127,6 +169,7 @@ def notes(found: dict[str, Any]) -> list[str]:
     else:
         notes.append("No plausibility: the data have no human highlights; --rationales FILE names some.")
     notes += _checked(found["rows"])
+    notes += _degraded(found.get("degraded"))
     exact = found["enumeration"]
     if exact is not None:
         words = "{} to {}".format(*exact["words"])
@@ -150,6 +193,22 @@ def _checked(rows: list[dict[str, Any]]) -> list[str]:
         said.append(
             f"Mean field: residual ≤ {residual} in ≤ {iterations} iterations, converged on {share} of the pairs."
         )
+    return said
+
+
+def _degraded(found: dict[str, Any] | None) -> list[str]:
+    """What was done to the copies, and which metrics do not rank them lower."""
+    if found is None:
+        return []
+    every = found["differences"]
+    share, pairs = f"{100 * found['moved share']:.0f} % of the words", max(one["pairs"] for one in every)
+    said = [f"Degraded copies, of {pairs} pairs: {share}, drawn at random, have each other's scores."]
+    blind = []
+    for metric, rows in found["not told apart"].items():
+        judged = [one["row"] for one in every if one["metric"] == metric and one["copy ranks lower"] is not None]
+        blind.append(f"{_title(metric)[:-2]} ({'every method' if len(rows) == len(judged) else ', '.join(rows)})")
+    named = "; ".join(blind) or "none"
+    said.append(f"Metrics that do not rank the copy lower (95 % interval of the paired difference): {named}.")
     return said
 
 

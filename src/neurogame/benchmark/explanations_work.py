@@ -2,7 +2,8 @@
 
 METHOD        scores per word of each pair: for the predicted label, for the gold one where people marked words
               (AP needs them), with other seeds (stability), and interactions of some pairs of words
-deletion      the inputs that all rows of a pair look at, each evaluated once, in one go; summands of every metric
+deletion      the inputs that all rows of a pair look at, each evaluated once, in one go; summands of every metric, of
+              some pairs also those of each method's degraded copy
 timing        seconds of each method, in turn on each pair, after a warm-up; the prediction alone beside them
 enumeration   method "input" from half of the coalitions, and from all of them
 """
@@ -27,6 +28,7 @@ from neurogame.benchmark.explanations_cases import (
     words_of,
 )
 from neurogame.data import Pair
+from neurogame.data.removal import Mode
 from neurogame.evaluation.alignment import Array, Booleans
 from neurogame.explanation import Explanation, removal
 from neurogame.explanation.reading import Reading, read
@@ -34,6 +36,7 @@ from neurogame.explanation.record import plain
 from neurogame.faithfulness import baselines, interaction, intervals, judging
 from neurogame.faithfulness.coalitions import Answers, left_out
 from neurogame.faithfulness.correlation import spearman
+from neurogame.faithfulness.degradation import degraded
 from neurogame.nli import NLI
 
 Record = dict[str, Any]
@@ -119,19 +122,24 @@ def deletion(nli: NLI, work: Work, sample: Sample, step: Step, made: Mapping[str
         said = {row: e for row, entries in made.items() for e in entries if e["place"] == place and "error" not in e}
         if said:
             reading = read(nli, sample.data[place].premise, sample.data[place].hypothesis, "word")
-            rows = _judged(reading, sample.data[place], work, step, place, said)
+            rows, copies = _judged(reading, sample.data[place], work, step, place, said)
             lines += [
-                {"place": place, "row": row, "lines": {name: line.tolist() for name, line in found.items()}}
+                {"place": place, "row": row, "lines": _listed(found)}
+                | ({"degraded": _listed(copies[row])} if row in copies else {})
                 for row, found in rows.items()
             ]
             passes += reading.passes.encoder
     return {"pairs": lines, "passes": passes}
 
 
+def _listed(rows: judging.Rows) -> Record:
+    return {name: line.tolist() for name, line in rows.items()}
+
+
 def _judged(
     reading: Reading, pair: Pair, work: Work, step: Step, place: int, said: Mapping[str, Record]
-) -> dict[str, judging.Rows]:
-    """Deletion metrics of all rows of a pair, and faithfulness of interactions."""
+) -> tuple[dict[str, judging.Rows], dict[str, judging.Rows]]:
+    """Deletion metrics of all rows of a pair, with faithfulness of interactions; the same of degraded copies."""
     nli, n = reading.nli, len(reading.units.read)
     subject = judging.Subject(
         whole=np.array([reading.prediction.probabilities[name] for name in nli.labels]),
@@ -139,17 +147,23 @@ def _judged(
         mask=answers(reading, "mask") if nli.tokenizer.mask_token_id is not None else None,
         gold=nli.labels.index(pair.label) if pair.label in nli.labels else None,
         percent=work.percent,
+        pad=answers(reading, "pad"),
     )
     families = [family for family in judging.FAMILIES if family == "aopc" or place < step.upto(family)]
     simple = baseline_scores(pair, reading.units.read, (work.seed, place))
     rows = {row: [np.array(entry["scores"])] for row, entry in said.items()}
     rows |= {row: scores for row, scores in simple.items() if place < step.upto(row)}
+    copies = {}
+    if place < step.upto("degraded"):
+        copies = {row: degraded(np.array(entry["scores"]), (work.seed, place, 1)) for row, entry in said.items()}
     together = couples(n, work.seed + place) if any("interactions" in e for e in said.values()) else []
-    wanted = [judging.asked(scores, work.percent, families) for draws in rows.values() for scores in draws]
+    every = [*(scores for draws in rows.values() for scores in draws), *copies.values()]
+    wanted = [judging.asked(scores, work.percent, families) for scores in every]
     both = left_out(n, [*((i,) for i in range(n)), *together] if together else [])
-    subject.delete(np.concatenate([both, *(deleted for deleted, _ in wanted)]))  # all at once, then by row
-    if subject.mask is not None:
-        subject.mask(np.concatenate([masked for _, masked in wanted]))
+    subject.delete(np.concatenate([both, *(deleted for deleted, _, _ in wanted)]))  # all at once, then by row
+    for ask, keep in ((subject.mask, [masked for _, masked, _ in wanted]), (subject.pad, [pad for *_, pad in wanted])):
+        if ask is not None:
+            ask(np.concatenate(keep))
     judged = {
         row: judging.average([judging.by_deletion(scores, subject, families) for scores in draws])
         for row, draws in rows.items()
@@ -161,10 +175,10 @@ def _judged(
             if "interactions" in found:
                 rho = spearman(np.array(found["interactions"]), delta)
                 judged[row]["interactions"] = np.array(intervals.summands([rho]))
-    return judged
+    return judged, {row: judging.by_deletion(scores, subject, families) for row, scores in copies.items()}
 
 
-def answers(reading: Reading, mode: removal.Mode) -> Answers:
+def answers(reading: Reading, mode: Mode) -> Answers:
     """Probabilities, as `predict` gives them, of inputs without some of the words."""
 
     def evaluate(keep: Booleans) -> Array:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import neurogame
-from neurogame.cli import benchmark, evaluate, explain, export, info, predict, serve, train
+from neurogame.cli import benchmark, evaluate, explain, export, ground, info, predict, serve, train
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 
@@ -37,6 +37,7 @@ for _verb in (
     evaluate.evaluate,
     predict.predict,
     explain.explain,
+    ground.ground,
     export.export,
     serve.serve,
 ):

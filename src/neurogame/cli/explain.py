@@ -26,13 +26,15 @@ def explain(
     ] = None,
     model: common.Model = None,
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
-            help="decision: what each word adds to a logit; game: the values in the layer; presence, input, occlusion, "
-            "attention, gradient, integrated_gradients, lime, kernelshap, partition, random.",
+            help="By default the best that the model has. decision: what each word adds to a logit; game: the values "
+            "in the layer; presence, input, occlusion, attention, gradient, integrated_gradients, lime, kernelshap, "
+            "partition, random.",
+            show_default=False,
         ),
-    ] = "decision",
+    ] = None,
     target: Annotated[
         str | None, typer.Option(metavar="LABEL", help="The label to explain; by default the predicted one.")
     ] = None,
@@ -44,6 +46,15 @@ def explain(
         int | None, typer.Option(min=2, help="How much work a method may do; by default what suits it.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")] = 0,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Try swing words and rationale of a grounded game on the model.")
+    ] = True,
+    error: Annotated[
+        float | None, typer.Option(help="Standard error at which refining a grounded game by --samples may stop.")
+    ] = None,
+    explainer: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="What `neurogame ground` made for this model.")
+    ] = None,
     model_labels: common.ModelNames = None,
     device: common.Device = None,
     backend: common.Backend = "torch",
@@ -76,8 +87,8 @@ def explain(
     a row that fails has a record that says why.
     """
     question: dict[str, Any] = {"method": method, "target": target, "contrast": contrast, "level": level}
-    question |= {"samples": samples, "seed": seed}
-    opening = {"model": model, **common.opening(model_labels, device, backend)}
+    question |= {"samples": samples, "seed": seed, "check": check, "error": error}
+    opening = {"model": model, "explainer": explainer, **common.opening(model_labels, device, backend)}
     if hypothesis is None:
         if html is not None or figure is not None:
             raise typer.BadParameter("--html and --figure are for one pair; a FILE has pages of its own")

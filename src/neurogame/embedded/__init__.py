@@ -6,6 +6,7 @@
         config.json, tokenizer.json, tokenizer_config.json
         README.md           the model card
         NOTICE              the encoder it grew from, and its licence
+        explainer/          a grounded game that was fitted to it by `neurogame ground`, put here by `attach`
         SHA256SUMS          of the files above, in the format of sha256sum
 
 Packing is done once, by `benchmarks/ship.py`; a checkout and an installed package are checked every time
@@ -23,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
 FOLDER = Path(str(files("neurogame"))) / "embedded" / "model"
-WEIGHTS, SUMS = "model.safetensors", "SHA256SUMS"
+WEIGHTS, SUMS, EXPLAINER = "model.safetensors", "SHA256SUMS", "explainer"
 _KEPT = ("config.json", "tokenizer.json", "tokenizer_config.json")
 
 
@@ -82,6 +83,20 @@ def pack(source: Path, target: Path, texts: dict[str, str]) -> None:
     for name, text in texts.items():
         (target / name).write_text(text, encoding="utf-8")
     write_sums(target, (WEIGHTS, *_KEPT, *texts))
+
+
+def attach(explainer: Path, place: Path = FOLDER) -> None:
+    """Put an explainer that was fitted to the embedded model beside it, and into its checksums."""
+    listed = [line.partition("  ")[2] for line in (place / SUMS).read_text(encoding="utf-8").splitlines()]
+    target = place / EXPLAINER
+    if target.exists():
+        shutil.rmtree(target)
+    target.mkdir()
+    names = sorted(file.name for file in explainer.iterdir())
+    for name in names:
+        shutil.copy(explainer / name, target / name)
+    kept = [name for name in listed if not name.startswith(f"{EXPLAINER}/")]
+    write_sums(place, (*kept, *(f"{EXPLAINER}/{name}" for name in names)))
 
 
 def write_sums(place: Path, names: Iterable[str]) -> None:

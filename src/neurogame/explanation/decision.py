@@ -23,9 +23,11 @@ from torch import nn
 
 from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
-from neurogame.explanation.reading import Attribution, Passes, Question, Reading
+from neurogame.explanation import grounded
+from neurogame.explanation.reading import Attribution, Passes, Question, Reading, has_readout
 from neurogame.modeling.model import Classifier, NeuroGameForSequenceClassification
-from neurogame.values import Mean, estimate_game
+from neurogame.readout import balanced
+from neurogame.values import estimate_game
 
 EXACT = 12  # words up to which all 2ⁿ coalitions are evaluated
 EVALUATIONS = 1 << 13  # of the classifier above that, for the values: 2·K·(n + 1) with K coalitions per law
@@ -88,8 +90,13 @@ class Game:
 
 
 def applies(model: object) -> bool:
-    """Whether what the model classifies is a sum over tokens."""
-    return isinstance(model, NeuroGameForSequenceClassification) and model.pooling.additive
+    """Whether there is a game of the decision: a grounded one, or what the model classifies is a sum over tokens."""
+    return is_grounded(model) or (isinstance(model, NeuroGameForSequenceClassification) and model.pooling.additive)
+
+
+def is_grounded(model: object) -> bool:
+    """Whether the logits are read from games, or an explainer has been fitted to them."""
+    return has_readout(model) or getattr(model, "explainer", None) is not None
 
 
 def game_of(reading: Reading, target: str, contrast: str | None) -> Game:
@@ -98,6 +105,7 @@ def game_of(reading: Reading, target: str, contrast: str | None) -> Game:
     assert isinstance(model, NeuroGameForSequenceClassification)
     weights = reading.pooled.weights
     assert weights is not None
+    assert isinstance(model.classifier, Classifier)
     with torch.inference_mode():
         c = model.pooling.terms(reading.states, weights)[0]  # (tokens, dim)
         terms = torch.cat([reading.units.summed(c.mT), reading.units.outside(c.mT).unsqueeze(-1)], -1).mT
@@ -105,8 +113,13 @@ def game_of(reading: Reading, target: str, contrast: str | None) -> Game:
 
 
 def attribute(reading: Reading, question: Question) -> Attribution:
-    """Shapley, Banzhaf, interactions and swing words; `question.samples` coalitions per law where they are sampled."""
+    """Shapley, Banzhaf, interactions and swing words; `question.samples` coalitions per law where they are sampled.
+
+    Where the model has a grounded game, that is the game of the decision, see `grounded`.
+    """
     assert question.target is not None
+    if reading.game is not None:
+        return grounded.attribute(reading, question)
     v = game_of(reading, question.target, question.contrast)
     n = v.players
     found = enumerated(v, n) if n <= EXACT else _sampled(v, n, question.samples or usual(n), question.seed)
@@ -191,17 +204,6 @@ def _sampled(v: Game, n: int, samples: int, seed: int) -> Attribution:
             "interactions_se": float((first - second)[pairs].square().mean().sqrt() / 2.0),  # of a typical pair
         },
     )
-
-
-def balanced(phi: Mean, total: Float[Tensor, ""], size: Float[Tensor, "players"]) -> Mean:
-    """φ_i − b_i (Σφ − total), b_i = size_i/Σ size: the sum of all shares is known, so their common error can go.
-
-    With size_i = ‖c_i‖ it stays unbiased, linear in the game, and 0 for a word that adds nothing; the shares become
-    efficient.
-    """
-    excess = phi.delta.sum(-1, keepdim=True) - total  # (samples, 1): of mean zero
-    b = size / size.sum().clamp(min=torch.finfo(size.dtype).tiny)
-    return Mean.of(phi.delta - b * excess, None, is_paired=phi.is_paired)
 
 
 def swings(v: LogitGame, labels: tuple[str, ...], question: Question) -> tuple[tuple[int, ...], list[str]]:

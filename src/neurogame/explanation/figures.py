@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from neurogame.data.words import SIDES
 from neurogame.explanation import network, summary, trajectory
 from neurogame.explanation.markup import direction
 from neurogame.explanation.record import Explanation
-from neurogame.explanation.words import SIDES
 from neurogame.extras import need
 from neurogame.printing import cut
 from neurogame.validation import check_choice

@@ -17,9 +17,9 @@ import torch
 from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling
+from neurogame.data.words import Units
 from neurogame.explanation.reading import Attribution, Question, Reading
-from neurogame.explanation.words import Units
-from neurogame.modeling.heads import NeuroGamePooling, SpinsPooling
+from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 from neurogame.values import Mean
 
@@ -34,7 +34,7 @@ def applies(model: object) -> bool:
 def attribute(reading: Reading, _: Question) -> Attribution:
     """The layer's own values, from tokens and heads to words, whatever is asked."""
     units, game = reading.units, reading.pooled.game
-    assert game is not None
+    assert isinstance(game, NeuroGameOutput | SpinsOutput)
     values = game.values
     phi, beta = (units.summed(x[0].double().cpu()) for x in (game.shapley, game.banzhaf))  # (heads, read)
     outside = float(units.outside(game.shapley[0].double().cpu()).mean())

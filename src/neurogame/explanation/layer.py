@@ -16,6 +16,12 @@ def layer(ex: Explanation) -> str:
     """A section; nothing for a model without weights of words."""
     if ex.alpha is None:
         return ""
+    if ex.diagnostics.get("grounded"):
+        said = (
+            f"α is how far a word belongs to the reasons for {text(str(ex.target))}: its marginal under exp(g/γ), "
+            f"γ = {ex.diagnostics['gamma'][0]:g}, where g is the logit as fields φ and couplings J of the words."
+        )
+        return f'<section><h2>Reasons as spins</h2><p class="note">{said}</p>{_table(ex)}</section>'
     said = (
         "α is the probability that attention keeps a word, the field J what pulls it there, the gate λ how much of "
         "the field is Shapley rather than Banzhaf; mean over heads."

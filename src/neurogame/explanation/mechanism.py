@@ -11,7 +11,7 @@ from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.explanation.reading import Reading
 from neurogame.ising import SpinState
-from neurogame.modeling.heads import NeuroGamePooling
+from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 
 
@@ -31,7 +31,7 @@ def mechanism(reading: Reading) -> Mechanism:
         return Mechanism()
     units, pooled = reading.units, reading.pooled
     diagnostics: dict[str, Any] = {"head": reading.model.config.head}
-    if pooled.game is not None:
+    if isinstance(pooled.game, NeuroGameOutput | SpinsOutput):
         diagnostics |= settled(pooled.game.spin_state)
     if pooled.weights is None:
         return Mechanism(diagnostics=diagnostics)

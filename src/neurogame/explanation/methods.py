@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 from transformers import PreTrainedModel
 
 from neurogame import labels
+from neurogame.data.words import Level, cut_words
 from neurogame.explanation import baselines, decision, gradients, inputs, intrinsic, presence, surrogates
-from neurogame.explanation.mechanism import mechanism
+from neurogame.explanation.mechanism import Mechanism, mechanism
 from neurogame.explanation.reading import Attribution, Question, Reading, read
 from neurogame.explanation.record import Explanation, plain
-from neurogame.explanation.words import Level, cut_words
 from neurogame.nli import NLI
 from neurogame.validation import check_choice, check_count
 
@@ -86,6 +86,17 @@ def methods_for(model: PreTrainedModel) -> list[str]:
     return [name for name, method in METHODS.items() if method.applies(model) and all(map(find_spec, method.needs))]
 
 
+def best(model: PreTrainedModel) -> str:
+    """The method that `explain` uses where none is named: of those that need nothing installed, the most faithful.
+
+    A grounded game has no rival at its price. Without one, "presence" is the most faithful where it applies
+    (docs/explanations.md), then "input", which any classifier allows.
+    """
+    if decision.is_grounded(model):
+        return "decision"
+    return "presence" if presence.applies(model) else "input"
+
+
 def named(method: str) -> str:
     """A method's own name, from a usual spelling of it ("Gradient × input"); what is none is returned as it is."""
     words = str(method).casefold().replace("×", " x ").replace("-", " ").replace("_", " ").split()
@@ -99,23 +110,29 @@ def explain(
     premise: str,
     hypothesis: str,
     *,
-    method: str = "decision",
+    method: str | None = None,
     target: str | None = None,
     contrast: str | None = None,
     level: str = "word",
     samples: int | None = None,
     seed: int = 0,
+    check: bool = True,
+    error: float | None = None,
+    temperature: float = 1.0,
     read: Read = read,
 ) -> Explanation:
     """What each word of a pair did; see `NLI.explain`. `read` may give another reading of the pair than the usual."""
     start = time.perf_counter()
+    method = best(nli.model) if method is None else method
     check_choice("method", method, MethodName)
     check_choice("level", level, Level)
     chosen = METHODS[method]
     _check_texts(premise, hypothesis)
     _check_method(nli, method)
     _check_work(method, samples, seed)
-    question = Question(_label(nli, "target", target), _label(nli, "contrast", contrast), samples, seed)
+    _check_refining(nli, method, samples, error, check=check)
+    labelled = _label(nli, "target", target), _label(nli, "contrast", contrast)
+    question = Question(*labelled, samples, seed, check, error, temperature)
     if not chosen.has_target and (question.target or question.contrast):
         given = "target" if question.target else "contrast"
         label = question.target or question.contrast
@@ -136,9 +153,10 @@ def _record(
     reading: Reading, found: Attribution, method: str, level: str, question: Question, start: float
 ) -> Explanation:
     """Numbers of read units as numbers of all units, tensors as plain values."""
-    units, inside = reading.units, mechanism(reading)
+    units, inside = reading.units, mechanism(reading) if found.alpha is None else Mechanism(found.alpha.unsqueeze(0))
     layer = {name: getattr(inside, name) for name in ("alpha", "field", "gate")}
-    per_head = {**layer, **found.per_head}
+    per_head = {**layer, **found.per_head} if found.alpha is None else found.per_head
+    trajectory = reading.trajectory if found.alpha is None else None
     diagnostics = {
         "model": reading.nli.name,
         "explains": METHODS[method].explains,
@@ -146,7 +164,7 @@ def _record(
         **{name: units.listed(error) for name, error in found.errors.items()},
         **found.diagnostics,
         **inside.diagnostics,
-        "trajectory": None if reading.trajectory is None else list(zip(*units.rows(reading.trajectory), strict=True)),
+        "trajectory": None if trajectory is None else list(zip(*units.rows(trajectory), strict=True)),
         "tokens": len(units.unit_of),
         "max_length": reading.nli.max_length,
         "truncated": cut_words(reading.tokens),
@@ -177,6 +195,7 @@ def _record(
         per_head={name: units.rows(x) for name, x in per_head.items() if x is not None},
         swing=tuple(units.read[i] for i in found.swing),
         diagnostics=plain(diagnostics),
+        rationale=None if found.rationale is None else tuple(units.read[i] for i in found.rationale),
     )
 
 
@@ -223,6 +242,20 @@ def _check_work(method: str, samples: object, seed: object) -> None:
     check_count("seed", seed, least=0)
     if isinstance(seed, int) and seed > _LARGEST_SEED:
         raise ValueError(f"seed must be at most {_LARGEST_SEED}, got {seed}")
+
+
+def _check_refining(nli: NLI, method: str, samples: object, error: object, *, check: object) -> None:
+    """`check` and `error` belong to a grounded game."""
+    if not isinstance(check, bool):
+        raise TypeError(f"check must be True or False, got {check!r:.20}")
+    if error is None:
+        return
+    if isinstance(error, bool) or not isinstance(error, int | float) or not error > 0:
+        raise ValueError(f"error must be a number > 0, a standard error in logits; got {error!r:.20}")
+    if method != "decision" or not decision.is_grounded(nli.model):
+        raise ValueError(f"error = {error}: only method = 'decision' on a grounded game is refined until an error")
+    if samples is None:
+        raise ValueError(f"error = {error}: samples must say how many forward passes may be spent to reach it")
 
 
 def _label(nli: NLI, name: str, label: object) -> str | None:

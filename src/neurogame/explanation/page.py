@@ -7,20 +7,27 @@ lines say the same. `matrix`, `network` and `trajectory` draw inline SVG.
 from html import escape
 from typing import Any
 
+from neurogame.data.words import SIDES
 from neurogame.explanation import summary
 from neurogame.explanation.layer import layer
 from neurogame.explanation.markup import direction, document, placed, short, style, text
 from neurogame.explanation.matrix import matrix
 from neurogame.explanation.network import network
 from neurogame.explanation.record import Explanation
-from neurogame.explanation.words import SIDES
-from neurogame.printing import cut
+from neurogame.printing import cut, printable
 
 _STRONG = 0.3  # of the largest score: a word this strong shows its number
 _DEEPEST = 0.5  # opacity of the strongest word: its text must stay readable
 _ROWS = 12  # words in a table, the rest is folded
 _LISTED = 24  # entries of a list
-_UNLISTED = ("shapley_se", "banzhaf_se", "unread", "trajectory")  # one number per word, or drawn
+_UNLISTED = (
+    "shapley_se",
+    "banzhaf_se",
+    "unread",
+    "trajectory",
+    "without",
+    "rationale_alone",
+)  # one number per word, or drawn
 
 
 def page(ex: Explanation, *, nav: str = "") -> str:
@@ -45,8 +52,14 @@ def _head(ex: Explanation) -> str:
     return (
         f'<header><p class="eyebrow">NeuroGame{" · " + model if model else ""} · method “{escape(ex.method)}”</p>'
         f"<h1>{escape(said.label.capitalize())}, with probability {said.probabilities[said.label]:.3f}</h1>"
+        f"{_sentence(ex)}"
         f'<p class="eyebrow">{escape(summary.question(ex))}.</p></header>'
     )
+
+
+def _sentence(ex: Explanation) -> str:
+    """The reasons in plain words; nothing for a method that speaks of no label."""
+    return "" if ex.target is None else f'<p class="reasons">{escape(printable(ex.sentence))}</p>'
 
 
 def _warnings(ex: Explanation) -> str:
@@ -66,7 +79,7 @@ def _labels(ex: Explanation) -> str:
 
 
 def _sentences(ex: Explanation) -> str:
-    below = _legend(ex) + _swings(ex)
+    below = _legend(ex) + _swings(ex) + _rationale(ex)
     return f"<section><h2>The pair, word by word</h2>{heat_map(ex)}{below}</section>"
 
 
@@ -122,6 +135,15 @@ def _swings(ex: Explanation) -> str:
     found = zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)
     said = "; ".join(f"<b>{text(ex.words[i], 40)}</b> ({ex.sides[i]}): {escape(to)}" for i, to in found)
     return f'<p class="swings">Without one word, all others left in place, the decision would be another — {said}.</p>'
+
+
+def _rationale(ex: Explanation) -> str:
+    """The words that are enough."""
+    if ex.rationale is None:
+        return ""
+    words = " ".join(f"<b>{text(ex.words[i], 40)}</b>" for i in ex.rationale)
+    tried = "tried on the model" if ex.diagnostics.get("checked") else "not tried on the model"
+    return f'<p class="swings">These words alone keep the answer ({tried}): {words}.</p>'
 
 
 def _words(ex: Explanation) -> str:

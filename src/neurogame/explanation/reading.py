@@ -15,10 +15,12 @@ from transformers import PreTrainedModel
 
 from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
-from neurogame.explanation.words import Level, Tokens, Units, tokenize, units
+from neurogame.data.words import Level, Tokens, Units, tokenize, units
+from neurogame.grounding.game import WordGame
 from neurogame.modeling.heads import NeuroGamePooling, Pooled
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 from neurogame.nli import NLI, ModelError, Prediction
+from neurogame.readout import GameTerms
 
 UPDATES = 64  # of the mean field, beyond which its path is no longer told
 _ARRIVED = 1e-2  # how near to the layer's spins a path must end to be theirs
@@ -32,6 +34,9 @@ class Question:
     contrast: str | None = None
     samples: int | None = None  # None: the method's own default
     seed: int = 0
+    check: bool = True  # whether claims are tried on the model, where a method makes any
+    error: float | None = None  # standard error at which refining may stop
+    temperature: float = 1.0  # of α^c of a grounded game, in logits
 
     def direction(self, labels: tuple[str, ...]) -> Float[Tensor, "labels"]:
         """ℓ = logits @ direction: 1 at the target, −1 at the contrast."""
@@ -52,6 +57,8 @@ class Attribution:
     banzhaf: Float[Tensor, "read"] | None = None
     interactions: Float[Tensor, "read read"] | None = None
     swing: tuple[int, ...] = ()  # places among the read units
+    rationale: tuple[int, ...] | None = None  # likewise
+    alpha: Float[Tensor, "read"] | None = None  # of the method's own game, instead of the pooling's
     per_head: Mapping[str, Float[Tensor, "heads read"]] = field(default_factory=dict)
     errors: Mapping[str, Float[Tensor, "read"]] = field(default_factory=dict)  # shapley_se, banzhaf_se
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
@@ -91,10 +98,28 @@ class Reading:
         return {name: value.to(self.model.device) for name, value in self.tokens.inputs.items()}
 
     @cached_property
+    def hidden(self) -> tuple[Float[Tensor, "1 tokens dim"], ...]:
+        """The states of every layer of the encoder, the embeddings first."""
+        found: tuple[Tensor, ...] = _answer(self.nli, self.tokens, self.passes).hidden_states
+        return found
+
+    @cached_property
     def states(self) -> Float[Tensor, "1 tokens dim"]:
-        """x: the encoder's last states, in the precision of the pooling."""
-        x: Tensor = _answer(self.nli, self.tokens, self.passes).hidden_states[-1]
-        return x.to(self.model.classifier.dtype)
+        """x: what the pooling reads, in its precision."""
+        model = self.model
+        x = model.side_by_side(self.hidden) if has_readout(model) else self.hidden[-1]
+        return x.to(model.classifier.dtype)
+
+    @cached_property
+    def game(self) -> WordGame | None:
+        """The grounded game of the pair, of the model's own readout or of an explainer; None where there is neither."""
+        model, members = self.model, self.units.members
+        if has_readout(model):
+            terms = self.pooled.game
+            assert isinstance(terms, GameTerms)
+            return WordGame.of(terms, members, model.classifier.weight, model.classifier.base)
+        explainer = self.nli.explainer
+        return None if explainer is None else explainer.play(self.hidden, members)
 
     @cached_property
     def pooled(self) -> Pooled:
@@ -145,16 +170,24 @@ def read(nli: NLI, premise: str, hypothesis: str, level: Level) -> Reading:
         )
     said = nli.prediction(logits, truncated=len(tokens.uncut) > len(tokens.offsets))
     reading = Reading(nli, tokens, units(tokens, level), said, passes)
-    if isinstance(nli.model, NeuroGameForSequenceClassification):
-        # where the cached property would put them
-        vars(reading)["states"] = answer.hidden_states[-1].to(nli.model.classifier.dtype)
+    if _has_states(nli):
+        vars(reading)["hidden"] = answer.hidden_states  # where the cached property would put them
     return reading
 
 
+def has_readout(model: object) -> bool:
+    """Whether the logits are read from games."""
+    return isinstance(model, NeuroGameForSequenceClassification) and model.config.readout == "game"
+
+
+def _has_states(nli: NLI) -> bool:
+    """Whether anything here reads the states of the encoder."""
+    return isinstance(nli.model, NeuroGameForSequenceClassification) or nli.explainer is not None
+
+
 def _answer(nli: NLI, tokens: Tokens, passes: Passes) -> Any:
-    """The model's output for the pair, with hidden states where the model is ours."""
+    """The model's output for the pair, with hidden states where they are read."""
     passes.add(1)
     inputs = {name: value.to(nli.model.device) for name, value in tokens.inputs.items()}
-    ours = isinstance(nli.model, NeuroGameForSequenceClassification)
     with torch.inference_mode():
-        return nli.forward(inputs, **({"output_hidden_states": True} if ours else {}))
+        return nli.forward(inputs, **({"output_hidden_states": True} if _has_states(nli) else {}))

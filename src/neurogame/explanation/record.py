@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neurogame.hamiltonian import Hamiltonian
 from neurogame.nli import Prediction
 from neurogame.writing import write_text
 
@@ -43,6 +44,8 @@ class Explanation:
         interactions: J_ij, words × words, signed, symmetric, 0 on the diagonal.
         per_head: heads × words of alpha, field, gate and, for "game", shapley and banzhaf.
         swing: indices of the words without any one of which the decision would be another; see `decision`.
+        rationale: indices of words that alone keep the answer, the shortest set that was found; None where there is
+            none, or the method does not look for one.
         diagnostics: how far to trust it, and what it cost. explains ("logit", "norm", "weights" or "nothing"),
             shapley_se, banzhaf_se (standard error per word), interactions_se (of a typical pair), samples, exact,
             total = Σ scores + outside up to efficiency_gap, outside (what special tokens hold) and outside_alpha
@@ -72,6 +75,7 @@ class Explanation:
     per_head: Mapping[str, tuple[Numbers, ...]]
     swing: tuple[int, ...]
     diagnostics: Mapping[str, Any]
+    rationale: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.words)
@@ -88,7 +92,7 @@ class Explanation:
         Of a text with more than DENSE words, most of which no model reads, rows of `interactions` that are all 0 are
         empty lists: words × words numbers would be gigabytes.
         """
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        found = {f.name: getattr(self, f.name) for f in fields(self)} | {"sentence": self.sentence}
         found["prediction"] = self.prediction.to_dict()
         if self.interactions is not None and len(self.words) > DENSE:
             rows = {id(row): row if any(row) else () for row in {id(row): row for row in self.interactions}.values()}
@@ -99,18 +103,39 @@ class Explanation:
     def from_dict(cls, found: Mapping[str, Any]) -> "Explanation":
         """What `to_dict` gave, read back."""
         names = [f.name for f in fields(cls)]
+        found = {"rationale": None, **found}  # records of before it was looked for
         missing = [name for name in names if name not in found]
         if missing:
             raise ValueError(f"not an explanation: {', '.join(missing)} missing")
         given = {name: found[name] for name in names}
         given["prediction"] = Prediction(**given["prediction"])
-        for name in ("words", "swing", *_PER_WORD):
+        for name in ("words", "swing", "rationale", *_PER_WORD):
             given[name] = None if given[name] is None else tuple(given[name])
         if given["interactions"] is not None:
             nothing = (0.0,) * len(given["words"])
             given["interactions"] = tuple(tuple(row) or nothing for row in given["interactions"])
         given["per_head"] = {name: tuple(map(tuple, rows)) for name, rows in given["per_head"].items()}
         return cls(**given)
+
+    @property
+    def sentence(self) -> str:
+        """The reasons in plain words."""
+        from neurogame.explanation.summary import sentence  # which reads records
+
+        return sentence(self)
+
+    @property
+    def hamiltonian(self) -> Hamiltonian:
+        """g(σ) of the words for what was explained: fields φ, couplings J_ij; an error where there are no values."""
+        return Hamiltonian.of(self)
+
+    def answers(self, count: int = 3) -> list[tuple[int, int, float]]:
+        """Which word answers which: the premise–hypothesis pairs with the strongest interactions, (i, j, J_ij)."""
+        if self.interactions is None:
+            return []
+        sides = [[i for i, s in enumerate(self.sides) if s == side] for side in ("premise", "hypothesis")]
+        found = [(i, j, self.interactions[i][j]) for i in sides[0] for j in sides[1] if self.interactions[i][j]]
+        return sorted(found, key=lambda pair: -abs(pair[2]))[:count]
 
     def show(self, console: "Console | None" = None) -> None:
         """Print it: in colour on a terminal that has colours, with signs and numbers elsewhere."""

@@ -10,6 +10,7 @@ from itertools import groupby
 from neurogame.explanation.record import Explanation
 from neurogame.printing import cut
 
+_MISSED = 1.0  # logits by which an explainer may miss the whole text
 _NOISY = 0.25  # an error of this share of the largest score is worth a warning
 DRAWN = 40  # words in a matrix or a ring: more would be a carpet, not a picture
 _FOLDED = 8  # words not read, from which on a run of them is only counted
@@ -103,6 +104,59 @@ def question(ex: Explanation) -> str:
     )
 
 
+def bare(word: str) -> str:
+    """A word without the punctuation around it; punctuation alone stays."""
+    return word.strip(".,;:!?\"'()[]…“”‘’") or word
+
+
+def sentence(ex: Explanation) -> str:
+    """The reasons in plain words, from checked facts where there are any.
+
+    *Contradiction (98 %): "Nobody" against "sleeping". Without "Nobody" the model would say entailment (91 %).*
+    """
+    said = ex.prediction
+    head = f"{said.label.capitalize()} ({_percent(said.probabilities[said.label])})"
+    if ex.target is not None and ex.target != said.label:
+        against = "" if ex.contrast is None else f" over {ex.contrast}"
+        head += f"; for {ex.target}{against} (instead)"
+    elif ex.contrast is not None:
+        head += f" rather than {ex.contrast}"
+    top = [i for i in ranked(ex) if ex.scores[i] > 0][:2]
+    pair = next(((i, j) for i, j, _ in ex.answers() if ex.scores[i] > 0 or ex.scores[j] > 0), None)
+    if pair is not None and (not top or set(pair) & set(top)):
+        reason = f"{_quoted(ex, pair[0])} in the premise, {_quoted(ex, pair[1])} in the hypothesis"
+    elif top:
+        reason = " and ".join(_quoted(ex, i) for i in top)
+    else:
+        reason = "no word speaks for it by itself"
+    return f"{head}: {reason}. {_consequence(ex)}".strip()
+
+
+def _consequence(ex: Explanation) -> str:
+    """What would be otherwise, if that was tried."""
+    without = ex.diagnostics.get("without") or {}
+    if ex.swing and ex.diagnostics.get("checked"):
+        i = max(ex.swing, key=lambda i: max(without[str(i)].values()) if str(i) in without else 0.0)
+        then = without[str(i)]
+        label = max(then, key=then.__getitem__)
+        return f"Without {_quoted(ex, i)} the model would say {label} ({_percent(then[label])})."
+    if ex.rationale and ex.diagnostics.get("checked"):
+        kept = len(ex.rationale)
+        total = len(ex.words) - len(unread(ex))
+        if kept <= total // 2:
+            words = " ".join(bare(ex.words[i]) for i in ex.rationale)
+            return f"{counted(kept, 'word')} of {total} {'is' if kept == 1 else 'are'} enough for it: {words}."
+    return "No single word decides it." if ex.diagnostics.get("checked") else ""
+
+
+def _quoted(ex: Explanation, i: int) -> str:
+    return f"“{cut(bare(ex.words[i]), 24)}”"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 def poles(ex: Explanation) -> tuple[str, str]:
     """What a negative and a positive score mean."""
     if ex.target is None:
@@ -141,7 +195,9 @@ def _warnings(ex: Explanation) -> Iterator[str]:
         )
     if found.get("on_path") is False:
         yield "the values of this head stand beside the path to the logits, not on it"
-    if (found.get("logit_error") or 0.0) > 1e-3:
+    if found.get("grounded") == "explainer" and (found.get("logit_error") or 0.0) > _MISSED:
+        yield f"the explainer misses the model's own logits by {found['logit_error']:.2g} here: refine it (samples)"
+    elif not found.get("grounded") and (found.get("logit_error") or 0.0) > 1e-3:
         yield f"the game misses the model's own logit by {found['logit_error']:.2g}"
     largest = max(map(abs, ex.scores), default=0.0)
     noise = max((e for e in found.get("shapley_se") or () if e is not None), default=0.0)
@@ -160,7 +216,9 @@ def footing(ex: Explanation) -> list[str]:
     found = ex.diagnostics
     noun = "word" if ex.level == "word" else "piece"
     said = [counted(found["players"], noun)] if "players" in found else []
-    if found.get("exact"):
+    if found.get("refined") and not found.get("exact"):
+        said.append(f"refined by {found['passes']} passes")
+    elif found.get("exact"):
         said.append(f"all {found['samples']} coalitions")
     elif "samples" in found:
         said.append(f"{found['samples']} coalitions per law")
@@ -169,6 +227,11 @@ def footing(ex: Explanation) -> list[str]:
         said.append(f"{counted(found['steps'], 'step')}{start}")
     if found.get("efficiency_gap") is not None:
         said.append(f"efficiency gap {found['efficiency_gap']:.1g}")
+    if found.get("grounded"):
+        tried = found.get("check_passes") or 0
+        said.append(f"checked by {tried} short passes" if tried else "not checked on the model")
+    if found.get("r2") is not None:
+        said.append(f"explainer of R² {found['r2']:.2f}")
     if found.get("outside"):
         said.append(f"special tokens {signed(found['outside'])}")
     if found.get("converged"):

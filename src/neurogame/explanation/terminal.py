@@ -14,10 +14,10 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from neurogame.data.words import SIDES
 from neurogame.explanation import summary
 from neurogame.explanation.record import Explanation
-from neurogame.explanation.words import SIDES
-from neurogame.printing import cut
+from neurogame.printing import cut, printable
 
 FOR, AGAINST = (43, 108, 176), (192, 86, 33)  # blue and orange: told apart by everyone
 _MARKED = 0.15  # of the largest score: weaker words stay plain
@@ -46,6 +46,9 @@ class View:
         ex, narrow = self.explanation, options.max_width < _NARROW
         colour = console.color_system is not None and not console.no_color
         bar = "#" if options.ascii_only else "█"
+        if ex.target is not None:
+            yield Text(printable(ex.sentence), style="bold")
+            yield Text()
         yield _probabilities(ex, options.max_width, bar)
         yield Text()
         yield from _sentences(ex, colour=colour)
@@ -162,11 +165,13 @@ def _error(ex: Explanation, i: int, digits: int) -> str:
 
 
 def _remarks(ex: Explanation, *, narrow: bool) -> RenderableType:
-    """Swing words, synergies and antagonisms: a line each, or where there is no room a line for each pair."""
+    """Swing words, rationale, synergies and antagonisms: a line each, or where there is no room a line for each."""
     synergies, antagonisms = summary.pairs(ex, 3)
     digits = summary.digits([pair.value for pair in (*synergies, *antagonisms)])
     swings = zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)
     lines = {"swing words": [f"{summary.placed(ex, i)} (without it: {to})" for i, to in swings]}
+    if ex.rationale is not None:
+        lines["rationale"] = [" ".join(summary.placed(ex, i) for i in ex.rationale)]
     for name, found in (("synergies", synergies), ("antagonisms", antagonisms)):
         lines[name] = [
             f"{summary.placed(ex, pair.i)} × {summary.placed(ex, pair.j)} {summary.signed(pair.value, digits)}"

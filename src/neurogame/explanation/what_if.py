@@ -17,11 +17,12 @@ import torch
 
 from neurogame import ising
 from neurogame.attention import NeuroGameOutput
+from neurogame.data.words import Level
 from neurogame.explanation import methods
+from neurogame.explanation.decision import is_grounded
 from neurogame.explanation.reading import Reading, read
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.removal import evaluate
-from neurogame.explanation.words import Level
 from neurogame.ising import SpinState
 from neurogame.modeling.heads import NeuroGamePooling, Pooled
 from neurogame.modeling.model import NeuroGameForSequenceClassification
@@ -39,21 +40,23 @@ def explain(
     *,
     removed: Sequence[int] = (),
     temperature_factor: float = 1.0,
-    method: str = "decision",
+    method: str | None = None,
     target: str | None = None,
     contrast: str | None = None,
     level: str = "word",
     samples: int | None = None,
     seed: int = 0,
+    check: bool = True,
+    error: float | None = None,
 ) -> Explanation:
     """`NLI.explain` of the pair without the words `removed` and at γ·`temperature_factor`.
 
     The words struck out stay in the list, with 0, as words that were not read; `diagnostics` has `removed` and
     `temperature_factor`, and γ as it was used.
     """
-    method = methods.named(method)
+    method = _default(nli, temperature_factor) if method is None else methods.named(method)
     asked: dict[str, Any] = {"method": method, "target": target, "contrast": contrast, "level": level}
-    asked |= {"samples": samples, "seed": seed}
+    asked |= {"samples": samples, "seed": seed, "check": check, "error": error}
     if not removed and temperature_factor == 1:
         return methods.explain(nli, premise, hypothesis, **asked)
     if temperature_factor != 1 and method in methods.METHODS and method not in FOLLOWING:
@@ -62,15 +65,27 @@ def explain(
             f"that follow the temperature: {', '.join(sorted(FOLLOWING))}"
         )
 
+    grounded = method == "decision" and is_grounded(nli.model)  # whose temperature is that of α^c, and changes no logit
+    if grounded:
+        asked["temperature"] = _positive(temperature_factor)
+
     def changed(nli: NLI, premise: str, hypothesis: str, level: Level) -> Reading:
+        if grounded:
+            return without(read(nli, premise, hypothesis, level), removed)
         return heated(without(read(nli, premise, hypothesis, level), removed), temperature_factor)
 
     found = methods.explain(nli, premise, hypothesis, **asked, read=changed)
     diagnostics = {**found.diagnostics, "removed": sorted(set(removed)), "temperature_factor": temperature_factor}
     diagnostics["unread"] = sorted({*found.diagnostics["unread"], *removed})
-    if temperature_factor != 1:
+    if temperature_factor != 1 and not grounded:
         diagnostics["gamma"] = [temperature_factor * gamma for gamma in found.diagnostics["gamma"]]
     return replace(found, diagnostics=diagnostics)
+
+
+def _default(nli: NLI, temperature_factor: float) -> str:
+    """The best method that the model has; with another temperature, the best that follows it."""
+    best = methods.best(nli.model)
+    return "decision" if temperature_factor != 1 and best not in FOLLOWING else best
 
 
 def without(reading: Reading, removed: Sequence[int]) -> Reading:
@@ -101,7 +116,9 @@ def without(reading: Reading, removed: Sequence[int]) -> Reading:
 
 
 def has_temperature(model: object) -> bool:
-    """Whether the weights of the pooling are spins that a temperature can melt or freeze."""
+    """Whether the weights of the pooling, or of a grounded game, are spins that a temperature can melt or freeze."""
+    if is_grounded(model):
+        return True
     if not isinstance(model, NeuroGameForSequenceClassification) or not isinstance(model.pooling, NeuroGamePooling):
         return False
     return model.pooling.layer.config.spins == "solved"
@@ -109,18 +126,18 @@ def has_temperature(model: object) -> bool:
 
 def heated(reading: Reading, factor: float) -> Reading:
     """The pair with γ of every head multiplied by `factor`; 1 is the reading itself."""
-    if isinstance(factor, bool) or not isinstance(factor, int | float) or not (isfinite(factor) and factor > 0):
-        raise ValueError(f"temperature_factor must be a number > 0, got {factor!r:.20}; 1 is the model as it is")
-    if factor == 1:
+    if _positive(factor) == 1:
         return reading
     model = reading.model
-    if not has_temperature(model):
+    if not (
+        isinstance(model, NeuroGameForSequenceClassification)
+        and isinstance(model.pooling, NeuroGamePooling)
+        and model.pooling.layer.config.spins == "solved"
+    ):
         raise ValueError(
             f"temperature_factor = {factor:g}: {reading.nli.name} has no temperature γ; a model with the head "
             "'neurogame' and spins that are solved has one"
         )
-    assert isinstance(model, NeuroGameForSequenceClassification)
-    assert isinstance(model.pooling, NeuroGamePooling)
     game = reading.pooled.game
     assert isinstance(game, NeuroGameOutput)
     config = model.pooling.layer.config
@@ -133,6 +150,12 @@ def heated(reading: Reading, factor: float) -> Reading:
     pooled = Pooled(output, state.alpha, replace(game, output=output, alpha=state.alpha, spin_state=state))
     vars(other).update(states=reading.states, pooled=pooled)  # where a cached_property keeps what it has computed
     return other
+
+
+def _positive(factor: object) -> float:
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not (isfinite(factor) and factor > 0):
+        raise ValueError(f"temperature_factor must be a number > 0, got {factor!r:.20}; 1 is the model as it is")
+    return float(factor)
 
 
 def at_temperature(state: SpinState, factor: float, damping: float) -> SpinState:

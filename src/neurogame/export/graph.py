@@ -25,7 +25,7 @@ from neurogame.export.tracing import traceable
 from neurogame.extras import need
 from neurogame.modeling.checking import short
 from neurogame.modeling.dam import WordPairModel
-from neurogame.modeling.heads import NeuroGamePooling, SpinsPooling
+from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 
 OPSET = 20
@@ -49,7 +49,9 @@ class Graph(nn.Module):
         if not isinstance(model, NeuroGameForSequenceClassification):
             return {"logits": model(**inputs).logits}
         others = {name: value for name, value in inputs.items() if name != "input_ids" and model._passes(name)}
-        x = model.encoder(input_ids=inputs["input_ids"], **others)[0]
+        reads_all = model.config.readout == "game"
+        encoded = model.encoder(input_ids=inputs["input_ids"], output_hidden_states=reads_all, **others)
+        x = model.side_by_side(encoded.hidden_states) if reads_all else encoded[0]
         real = inputs["attention_mask"].bool()
         pooled = model._pool(
             x.to(model.classifier.dtype),
@@ -62,7 +64,7 @@ class Graph(nn.Module):
         if pooled.weights is not None:
             found["alpha"] = pooled.weights
         game = pooled.game
-        if "values" in self.extras and game is not None:
+        if "values" in self.extras and isinstance(game, NeuroGameOutput | SpinsOutput):
             found |= {"shapley": game.shapley, "banzhaf": game.banzhaf}
         if "couplings" in self.extras and isinstance(game, NeuroGameOutput) and game.coupling is not None:
             J = game.coupling

@@ -11,6 +11,9 @@
 for b = 1, 5, 10, 20, 50 %, of which, for the twenty words of an SNLI pair, the first two are the same word; "ferret"
 has k = ⌊t·n⌋ for t = 10, 20, …, 100 %, counts words with a positive score only, and a set of words once.
 
+Deletion and insertion AUC (Petsiuk et al., 2018) take every k instead: the areas under without[k] and under only[k]
+over the share k/n of the words.
+
 Curves are arrays over k; entries that no protocol reads may be NaN.
 """
 
@@ -79,6 +82,34 @@ def normalised_sufficiency(full: float, only: Array, empty: float, ks: Sequence[
     """
     room = _room(full, empty)
     return float(np.mean(np.clip((room - np.clip(full - only[list(ks)], 0.0, None)) / room, 0.0, 1.0)))
+
+
+def deletion_auc(without: Array) -> float:
+    """∫₀¹ p(ŷ) dt while the words are deleted, top first; t = k/n is the share that is gone. Lower is better.
+
+    Σ_{k=1}^{n} (without[k−1] + without[k]) / 2n, by trapezoids: in [0, 1], NaN where there are no words.
+
+    Args:
+        without: p(ŷ | x∖r_k) for k = 0 … n, from the whole pair to the empty text; every entry counts.
+    """
+    return _area(without)
+
+
+def insertion_auc(only: Array) -> float:
+    """∫₀¹ p(ŷ) dt while the words are inserted into the empty text, top first; t = k/n is the share that is there.
+
+    Σ_{k=1}^{n} (only[k−1] + only[k]) / 2n, by trapezoids: in [0, 1], higher is better, NaN where there are no words.
+
+    Args:
+        only: p(ŷ | x_{r_k}) for k = 0 … n, from the empty text to the whole pair; every entry counts.
+    """
+    return _area(only)
+
+
+def _area(curve: Array) -> float:
+    """Under n + 1 values that are 1/n apart."""
+    n = len(curve) - 1
+    return float(np.trapezoid(curve, dx=1.0 / n)) if n else math.nan
 
 
 def _room(full: float, empty: float) -> float:

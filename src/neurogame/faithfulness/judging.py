@@ -6,9 +6,12 @@ Deletion metrics come in families by what they cost, for n words (n = 20: forwar
     left out    τ-LOO                                                                   n, the same for all rankings
     curve       decision flip, ferret's AOPC, ERASER's single k                         ≈ 25
     mask        AOPC with [MASK], AUC-TP                                                ≈ 16
+    auc         deletion AUC, insertion AUC                                             39, of which 9 are aopc's
+    pad         AOPC with words that stay in their places, unattended                   ≈ 8
 
 `asked` says beforehand which inputs `by_deletion` will look at, so that those of all rankings of a pair can be
-evaluated together. STATISTICS says what becomes of the sums; where a metric is not in it, a mean.
+evaluated together. STATISTICS says what becomes of the sums; where a metric is not in it, a mean. BETTER says which
+deletion metrics have a better end, and which it is.
 """
 
 import math
@@ -24,19 +27,21 @@ from neurogame.faithfulness.coalitions import Answers, left_out, only, without
 from neurogame.faithfulness.intervals import Statistic, summands
 
 Rows = dict[str, Array]  # metric → summands
-Family = Literal["aopc", "left out", "curve", "mask"]
-FAMILIES: tuple[Family, ...] = ("aopc", "left out", "curve", "mask")
+Family = Literal["aopc", "left out", "curve", "mask", "auc", "pad"]
+FAMILIES: tuple[Family, ...] = ("aopc", "left out", "curve", "mask", "auc", "pad")
+_WAYS = ("", ", mask", ", pad", ", ferret", ", human share")  # of removing words, or of counting them
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A pair under deletion: what the model says of the whole, and of what is left of it, as two functions."""
+    """A pair under deletion: what the model says of the whole, and of what is left of it, by way of removal."""
 
     whole: Array  # p(· | x), [labels]
     delete: Answers
     mask: Answers | None = None  # None: there is no mask token
     gold: int | None = None  # for AUC-TP
     percent: float | None = None  # of the words that people mark: ERASER's single k
+    pad: Answers | None = None  # None: words are not padded
 
     @property
     def predicted(self) -> int:
@@ -59,19 +64,21 @@ class Marked:
     size: int  # words, mean over the label
 
 
-def asked(scores: Array, percent: float | None, families: Collection[Family]) -> tuple[Booleans, Booleans]:
-    """Coalitions that `by_deletion` looks at: with deleted words, and with masked ones."""
-    n, order = len(scores), deletion.ranking(scores)
+def asked(scores: Array, percent: float | None, families: Collection[Family]) -> tuple[Booleans, Booleans, Booleans]:
+    """Coalitions that `by_deletion` looks at: with deleted words, with masked ones, and with padded ones."""
+    n, order, eraser = len(scores), deletion.ranking(scores), deletion.sizes(scores)
     gone, stay = _deleted(scores, percent, families)
     deleted = [without(order, gone), only(order, stay)]
     if "left out" in families:
         deleted.append(left_out(n))
-    masked = [without(order, _masked(scores)), only(order, deletion.sizes(scores))] if "mask" in families else []
-    return np.concatenate(deleted), np.concatenate([np.empty((0, n), dtype=bool), *masked])
+    nothing = np.empty((0, n), dtype=bool)
+    masked = [without(order, _masked(scores)), only(order, eraser)] if "mask" in families else [nothing]
+    padded = [without(order, eraser), only(order, eraser)] if "pad" in families else [nothing]
+    return np.concatenate(deleted), np.concatenate(masked), np.concatenate(padded)
 
 
 def by_deletion(scores: Array, subject: Subject, families: Collection[Family] = FAMILIES) -> Rows:
-    """The metrics of `deletion` that the families name; the mask's only where there is one."""
+    """The metrics of `deletion` that the families name; those of mask and pad only where the subject has them."""
     n, order, y, full = len(scores), deletion.ranking(scores), subject.predicted, subject.full
     removed, alone = _deleted(scores, subject.percent, families)
     answers, kept = subject.delete(without(order, removed)), subject.delete(only(order, alone))
@@ -100,28 +107,41 @@ def by_deletion(scores: Array, subject: Subject, families: Collection[Family] = 
                 found[f"{name}, human share"] = full - float(p[y])
                 found[f"{name}, entropy change"] = deletion.entropy(subject.whole) - deletion.entropy(p)
                 found[f"{name}, kl"] = deletion.divergence(p, subject.whole)
+    if "auc" in families:
+        inserted = stays.copy()
+        inserted[0], inserted[n] = empty, full  # known without another pass
+        found |= {"deletion auc": deletion.deletion_auc(gone), "insertion auc": deletion.insertion_auc(inserted)}
     rows = {name: np.array(summands([value])) for name, value in found.items()}
-    return rows if subject.mask is None or "mask" not in families else rows | _by_masking(scores, subject, subject.mask)
-
-
-def _by_masking(scores: Array, subject: Subject, mask: Answers) -> Rows:
-    """AOPC with [MASK] in the place of words, and the confusion counts of AUC-TP."""
-    n, order, y, full = len(scores), deletion.ranking(scores), subject.predicted, subject.full
-    ks, eraser = _masked(scores), deletion.sizes(scores)
-    answers = mask(without(order, ks))
-    gone = _curve(n, [0, *ks], np.concatenate([[full], answers[:, y]]))
-    stays = _curve(n, eraser, mask(only(order, eraser))[:, y])
-    rows = {
-        "comprehensiveness, mask": np.array(summands([deletion.comprehensiveness(gone, scores)])),
-        "sufficiency, mask": np.array(summands([deletion.sufficiency(full, stays, scores)])),
-    }
-    if subject.gold is not None:
-        said = {0: y, **dict(zip(ks, answers.argmax(1).tolist(), strict=True))}
-        counts = np.zeros((len(deletion.STEPS), len(subject.whole), len(subject.whole)))
-        for step, k in enumerate(deletion.steps(n)):
-            counts[step, subject.gold, said[k]] = 1.0
-        rows["auc_tp"] = counts.ravel()
+    if subject.mask is not None and "mask" in families:
+        rows |= _aopc(scores, subject, subject.mask, "mask") | _confusions(scores, subject, subject.mask)
+    if subject.pad is not None and "pad" in families:
+        rows |= _aopc(scores, subject, subject.pad, "pad")
     return rows
+
+
+def _aopc(scores: Array, subject: Subject, answers: Answers, way: str) -> Rows:
+    """Comprehensiveness and sufficiency where words are removed in another way than by deletion."""
+    n, order, y, full = len(scores), deletion.ranking(scores), subject.predicted, subject.full
+    ks = deletion.sizes(scores)
+    gone = _curve(n, [0, *ks], np.concatenate([[full], answers(without(order, ks))[:, y]]))
+    stays = _curve(n, ks, answers(only(order, ks))[:, y])
+    return {
+        f"comprehensiveness, {way}": np.array(summands([deletion.comprehensiveness(gone, scores)])),
+        f"sufficiency, {way}": np.array(summands([deletion.sufficiency(full, stays, scores)])),
+    }
+
+
+def _confusions(scores: Array, subject: Subject, mask: Answers) -> Rows:
+    """The confusion counts of AUC-TP, where there is a gold label."""
+    if subject.gold is None:
+        return {}
+    n, ks = len(scores), _masked(scores)
+    answers = mask(without(deletion.ranking(scores), ks))
+    said = {0: subject.predicted, **dict(zip(ks, answers.argmax(1).tolist(), strict=True))}
+    counts = np.zeros((len(deletion.STEPS), len(subject.whole), len(subject.whole)))
+    for step, k in enumerate(deletion.steps(n)):
+        counts[step, subject.gold, said[k]] = 1.0
+    return {"auc_tp": counts.ravel()}
 
 
 def by_people(scores: Array, marked: Marked, *, of_gold: Array | None = None, selected: Booleans | None = None) -> Rows:
@@ -179,15 +199,29 @@ STATISTICS: Mapping[str, Statistic] = {
     "iou f1, micro": plausibility.micro_f1,
     "auc_tp": _auc_tp,
 }
+BETTER: Mapping[str, Literal["higher", "lower"]] = {
+    **dict.fromkeys((f"comprehensiveness{way}" for way in _WAYS), "higher"),
+    **dict.fromkeys((f"sufficiency{way}" for way in _WAYS), "lower"),
+    "normalised comprehensiveness": "higher",
+    "normalised sufficiency": "higher",
+    "tau_loo": "higher",
+    "decision flip": "lower",
+    "deletion auc": "lower",
+    "insertion auc": "higher",
+    "auc_tp": "lower",
+}
 
 
 def _deleted(scores: Array, percent: float | None, families: Collection[Family]) -> tuple[list[int], list[int]]:
     """The k ≥ 1 at which without[k] is looked at, and those of only[k]."""
-    n, eraser = len(scores), deletion.sizes(scores)
-    if "curve" not in families:
-        return sorted({*eraser, n}), sorted(set(eraser))
-    alone = () if percent is None else (_share(n, percent),)
-    return list(range(1, n + 1)), sorted({*eraser, *deletion.sizes(scores, "ferret"), *alone})
+    n = len(scores)
+    gone = alone = set(deletion.sizes(scores))
+    if "curve" in families:
+        alone = {*alone, *deletion.sizes(scores, "ferret"), *(() if percent is None else (_share(n, percent),))}
+    if "auc" in families:
+        alone = {*alone, *range(1, n)}
+    every = "curve" in families or "auc" in families
+    return sorted({*gone, n, *(range(1, n + 1) if every else ())}), sorted(alone)
 
 
 def _share(n: int, percent: float) -> int:

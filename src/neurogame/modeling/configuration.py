@@ -14,12 +14,14 @@ from transformers.configuration_utils import PreTrainedConfig
 from neurogame.attention import PRESETS, AttentionConfig
 from neurogame.labels import ID2LABEL, LABEL2ID
 from neurogame.modeling.checking import UNLOADABLE, ModelError, short
+from neurogame.readout import Spins
 from neurogame.validation import check_choice, check_count
 
 Head = Literal["neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget"]
 Activation = Literal["gelu", "relu"]
 Players = Literal["all", "words"]
 SpinSource = Literal["cls", "tokens"]
+Readout = Literal["ffn", "game"]
 
 
 class NeuroGameConfig(PreTrainedConfig):
@@ -45,6 +47,12 @@ class NeuroGameConfig(PreTrainedConfig):
         spins, spins_source: of the "spins" head: how many, and whether they read [CLS] or all tokens.
         hopfield_steps, budget: of the controls of that name: updates of the state, and the share of tokens
             whose weights sum to one each.
+        readout: "ffn": the head pools the last states, a feed-forward network classifies what it pooled. "game":
+            logits = b + R·v(N), the norm games of `neurogame.readout` read linearly; their values decompose the
+            logits. `head`, `heads`, `attention` and the classifier's fields then have no effect.
+        readout_layers: whose states the games read, 0 the embeddings; None: four of them, from first to last.
+        readout_heads, readout_dim, readout_width: games per text, numbers per token and game, width of the map before.
+        readout_spins: "none", or "gate": V is weighted by the paper's α.
         temperature: logits are divided by it where probabilities are reported (never in the loss).
     """
 
@@ -68,6 +76,12 @@ class NeuroGameConfig(PreTrainedConfig):
     spins_source: str = "cls"
     hopfield_steps: int = 3
     budget: float | int = 0.5
+    readout: str = "ffn"
+    readout_layers: list[int] | None = None
+    readout_heads: int = 64
+    readout_dim: int = 4
+    readout_width: int = 256
+    readout_spins: str = "none"
     temperature: float | int = 1.0
     id2label: dict[int, str] | dict[str, str] | None = field(default_factory=lambda: dict(ID2LABEL))
     label2id: dict[str, int] | dict[str, str] | None = field(default_factory=lambda: dict(LABEL2ID))
@@ -100,9 +114,12 @@ class NeuroGameConfig(PreTrainedConfig):
             ("players", Players),
             ("activation", Activation),
             ("spins_source", SpinSource),
+            ("readout", Readout),
+            ("readout_spins", Spins),
         ):
             check_choice(name, getattr(self, name), literal)
-        for name in ("classifier_layers", "spins", "hopfield_steps"):
+        counts = ("classifier_layers", "spins", "hopfield_steps", "readout_heads", "readout_dim", "readout_width")
+        for name in counts:
             check_count(name, getattr(self, name))
         for name in ("heads", "classifier_width"):
             if getattr(self, name) is not None:
@@ -119,7 +136,15 @@ class NeuroGameConfig(PreTrainedConfig):
             raise ValueError(f"budget must be between 0 and 1, the share of tokens that is on, got {self.budget!r}")
         if not self.temperature > 0:
             raise ValueError(f"temperature must be > 0, got {self.temperature!r}")
+        self._check_readout()
         self.attention_config()
+
+    def _check_readout(self) -> None:
+        """Layers that the encoder has."""
+        for layer in self.readout_layers or ():
+            check_count("readout_layers", layer, least=0)
+            if self.readout == "game" and layer > self.num_hidden_layers:
+                raise ValueError(f"readout_layers names layer {layer}; the encoder has 0 to {self.num_hidden_layers}")
 
     def attention_config(self) -> AttentionConfig:
         """The options of the layer: the preset with `attention` on top; unknown or wrong ones are refused here."""
@@ -153,6 +178,11 @@ class NeuroGameConfig(PreTrainedConfig):
     def pooling_heads(self) -> int:
         """Heads of the pooling layer."""
         return self.heads or int(getattr(self.encoder, "num_attention_heads", 1))
+
+    @property
+    def read_layers(self) -> tuple[int, ...]:
+        """Whose states a game readout reads: as configured, or the embeddings, two in between, and the last."""
+        return read_layers(self.num_hidden_layers, self.readout_layers)
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> Any:
         """The encoder's: where transformers looks for (and, resizing the vocabulary, sets) what belongs to the text."""
@@ -204,6 +234,11 @@ WHERE = (
 
 
 MOST_LABELS = 100_000
+
+
+def read_layers(last: int, chosen: list[int] | None = None) -> tuple[int, ...]:
+    """The layers that a game reads: those chosen, or 0, ⅓, ⅔ and all of the way up; for 12 layers 0, 4, 8, 12."""
+    return tuple(sorted(set(chosen or (0, round(last / 3), round(2 * last / 3), last))))
 
 
 def paired_labels(

@@ -22,6 +22,7 @@ from neurogame.attention import NeuroGameAttention, NeuroGameOutput
 from neurogame.extras import need
 from neurogame.ising import SpinState
 from neurogame.modeling.configuration import NeuroGameConfig
+from neurogame.readout import GameTerms, NormGames
 from neurogame.validation import as_mask, transformed
 from neurogame.values import GameValues, estimate
 
@@ -46,7 +47,7 @@ class Pooled:
 
     output: Float[Tensor, "batch dim"]
     weights: Float[Tensor, "batch heads tokens"] | None = None
-    game: NeuroGameOutput | SpinsOutput | None = None
+    game: NeuroGameOutput | SpinsOutput | GameTerms | None = None
 
 
 class Pooling(nn.Module):
@@ -107,6 +108,37 @@ class NeuroGamePooling(Pooling):
     ) -> Float[Tensor, "batch tokens dim"]:
         """c_i = W_O [α_1i V_1i … α_Hi V_Hi]."""
         return _terms(x, weights, self.layer.value, self.layer.out)
+
+
+class GamePooling(Pooling):
+    """v_h(N) of the norm games: what a game readout reads. `x` are the states of several layers side by side."""
+
+    def __init__(self, config: NeuroGameConfig) -> None:
+        super().__init__()
+        self.output_size = config.readout_heads
+        self.games = NormGames(
+            config.hidden_size * len(config.read_layers),
+            heads=config.readout_heads,
+            head_dim=config.readout_dim,
+            width=config.readout_width,
+            spins="gate" if config.readout_spins == "gate" else "none",
+        )
+
+    def reset_parameters(self) -> None:
+        """As the games themselves say."""
+        self.games.reset_parameters()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens dim"],
+        real: Bool[Tensor, "batch tokens"],
+        *,
+        generator: sampling.Randomness = None,
+        **_: Any,
+    ) -> Pooled:
+        """The games are the record."""
+        terms = self.games.terms(x, real, generator=generator)
+        return Pooled(terms.whole(), terms.alpha, terms)
 
 
 class SpinsPooling(Pooling):
@@ -319,7 +351,7 @@ class HopfieldPooling(WeightedPooling):
     ) -> Float[Tensor, "batch heads tokens"]:
         """They sum to 1."""
         K = self.split(self.key(self.norm(x)))
-        state = self.state.expand(len(x), -1, -1)
+        state = self.state.expand(x.shape[0], -1, -1)  # not len(x), which export would take for a constant
         for step in range(self.steps):
             scores = (K @ state.unsqueeze(-1)).squeeze(-1) * self.head_dim**-0.5
             w = scores.masked_fill(~real, -torch.inf).softmax(-1)

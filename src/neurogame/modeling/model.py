@@ -1,6 +1,7 @@
 """NeuroGameForSequenceClassification: encoder → pooling → feed-forward classifier, by the conventions of transformers.
 
     input_ids ──encoder──▶ x [batch, tokens, dim] ──pooling──▶ z [batch, dim] ──FFN──▶ logits [batch, labels]
+    readout = "game":  states of several layers ──norm games──▶ v(N) [batch, heads] ──b + R v──▶ logits
 
 The model owns the parameters; `heads` owns the ways of pooling, `attention` the game. Randomness
 enters as `generator` (a seed, or a torch.Generator) and goes to the pooling; records come back only
@@ -8,6 +9,7 @@ where `output_game=True` asks for them, so that a trainer never gathers n × n m
 """
 
 import inspect
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,10 +24,11 @@ from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.attention import NeuroGameAttention, NeuroGameOutput
 from neurogame.modeling.checking import safely
 from neurogame.modeling.configuration import WHERE, NeuroGameConfig
-from neurogame.modeling.heads import POOLINGS, Pooled, Pooling, SpinsOutput
+from neurogame.modeling.heads import POOLINGS, GamePooling, Pooled, Pooling, SpinsOutput
 from neurogame.modeling.loading import copy_unaligned, load_encoder, without_pooler
 from neurogame.modeling.losses import Mixup, classification_loss, mix
 from neurogame.modeling.padding import inverse, real_first, restored, rows, taken
+from neurogame.readout import GameTerms, LinearReadout, NormGames, ReadoutOutput
 from neurogame.sampling import Randomness
 
 
@@ -37,7 +40,7 @@ class NeuroGameClassifierOutput(ModelOutput):
     logits: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
-    game: NeuroGameOutput | SpinsOutput | None = None
+    game: NeuroGameOutput | SpinsOutput | ReadoutOutput | None = None
 
 
 class NeuroGameForSequenceClassification(PreTrainedModel):
@@ -61,23 +64,28 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
     def __init__(self, config: NeuroGameConfig, encoder: PreTrainedModel | None = None) -> None:
         super().__init__(config)
         pooler = without_pooler(config.encoder)  # and what is no encoder is refused
-        if config.hidden_size % config.pooling_heads:
+        if config.readout == "ffn" and config.hidden_size % config.pooling_heads:
             raise ValueError(f"heads = {config.pooling_heads} must divide the encoder's width {config.hidden_size}")
         if config.players == "words" and not config.special_token_ids:
             raise ValueError("players = 'words' needs special_token_ids: the ids that stand for no word of the text")
         self.encoder = AutoModel.from_config(config.encoder, **pooler) if encoder is None else encoder
         self.supports_gradient_checkpointing = self.encoder.supports_gradient_checkpointing  # ALBERT's does not
         self._encoder_inputs = set(inspect.signature(self.encoder.forward).parameters)
-        self.pooling: Pooling = POOLINGS[config.head](config)
-        self.classifier = Classifier(config, self.pooling.output_size, width(config))
+        self.pooling: Pooling
+        self.classifier: Classifier | LinearReadout
+        if config.readout == "game":
+            self.pooling, self.classifier = GamePooling(config), LinearReadout(config.readout_heads, config.num_labels)
+        else:
+            self.pooling = POOLINGS[config.head](config)
+            self.classifier = Classifier(config, self.pooling.output_size, width(config))
         self.post_init()
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """Linear layers N(0, .02) as in BERT; a pooling knows its own start (γ, gate, couplings, anchor)."""
-        if isinstance(module, Pooling):
+        if isinstance(module, Pooling | LinearReadout):
             module.reset_parameters()
-        elif not isinstance(module, NeuroGameAttention):
+        elif not isinstance(module, NeuroGameAttention | NormGames):
             super()._init_weights(module)
 
     def _initialize_weights(self, module: nn.Module, *_: Any) -> None:
@@ -135,7 +143,8 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
     ) -> Bool[Tensor, "batch tokens"]:
         """Which tokens are pooled: the real ones, without [CLS] and [SEP] if only words play.
 
-        A text of special tokens alone keeps them: a game needs a player.
+        A text of special tokens alone keeps them: an attention needs a token. A game readout does not: nobody plays,
+        and the logits are b.
         """
         if self.config.players == "all":
             return real
@@ -146,6 +155,8 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             for token in self.config.special_token_ids or ():
                 special = special | (tokens == token)
         words = real & ~special.bool()
+        if self.config.readout == "game":
+            return words
         return torch.where(words.any(-1, keepdim=True), words, real)
 
     @can_return_tuple
@@ -180,9 +191,12 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             kwargs: passed on to the encoder (output_hidden_states, output_attentions).
         """
         inputs = {"token_type_ids": token_type_ids, "position_ids": position_ids, **kwargs}
+        returns_states = inputs.get("output_hidden_states", self.config.output_hidden_states)
+        if self.config.readout == "game":
+            inputs["output_hidden_states"] = True
         known = {key: value for key, value in inputs.items() if value is not None and self._passes(key)}
         encoded = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **known)
-        x = encoded[0]
+        x = encoded[0] if self.config.readout == "ffn" else self.side_by_side(encoded.hidden_states)
         if x.dim() != 3:
             raise ValueError(f"input_ids must be [batch, tokens]; the states of the encoder are {list(x.shape)}")
         if attention_mask is not None and attention_mask.shape != x.shape[:2]:
@@ -196,10 +210,21 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         return NeuroGameClassifierOutput(
             loss=loss,
             logits=logits,
-            hidden_states=getattr(encoded, "hidden_states", None),
+            hidden_states=getattr(encoded, "hidden_states", None) if returns_states else None,
             attentions=getattr(encoded, "attentions", None),
-            game=pooled.game if output_game else None,
+            game=self._record(pooled, players) if output_game else None,
         )
+
+    def _record(self, pooled: Pooled, players: Tensor) -> NeuroGameOutput | SpinsOutput | ReadoutOutput | None:
+        """The game of the head; of a game readout with R and b."""
+        if not isinstance(pooled.game, GameTerms):
+            return pooled.game
+        assert isinstance(self.classifier, LinearReadout)
+        return ReadoutOutput(pooled.output, pooled.game, self.classifier.weight, self.classifier.base, players)
+
+    def side_by_side(self, hidden: Sequence[Float[Tensor, "batch tokens dim"]]) -> Float[Tensor, "batch tokens wide"]:
+        """The states that a game readout reads, of all hidden states of the encoder."""
+        return torch.cat([hidden[layer] for layer in self.config.read_layers], dim=-1)
 
     def _pool(
         self, x: Tensor, real: Bool[Tensor, "batch tokens"], players: Bool[Tensor, "batch tokens"], **options: Any

@@ -11,6 +11,7 @@ from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling, exchanged
 from neurogame.ising import SpinState
 from neurogame.modeling.heads import SpinsOutput
+from neurogame.readout import GameTerms
 from neurogame.validation import reads_values
 from neurogame.values import GameValues, Mean
 
@@ -38,8 +39,14 @@ def rows(x: Tensor, order: Int[Tensor, "batch tokens"]) -> Tensor:
     return x.gather(1, order.unsqueeze(-1).expand_as(x))
 
 
-def restored(game: NeuroGameOutput | SpinsOutput, back: Int[Tensor, "batch tokens"]) -> NeuroGameOutput | SpinsOutput:
+Record = NeuroGameOutput | SpinsOutput | GameTerms
+
+
+def restored(game: Record, back: Int[Tensor, "batch tokens"]) -> Record:
     """The record with token i where token `back[i]` is now; numbers per sequence stay."""
+    if isinstance(game, GameTerms):
+        alpha = None if game.alpha is None else taken(game.alpha, back)
+        return replace(game, V=taken(game.V.mT, back).mT, alpha=alpha)
     if isinstance(game, SpinsOutput):  # its spins are no tokens
         values = _values(game.values, back)
         return replace(game, shapley=values.shapley, banzhaf=values.banzhaf, values=values)

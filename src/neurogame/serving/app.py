@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from neurogame import __version__
-from neurogame.explanation import METHODS, Explanation, methods_for, named, summary, what_if
+from neurogame.explanation import METHODS, Explanation, best, methods_for, named, summary, what_if
 from neurogame.explanation.page import page
 from neurogame.nli import NLI
 from neurogame.serving import errors, schema
@@ -175,7 +175,8 @@ def _noted(request: Request, pair: schema.Pair, settings: Settings) -> dict[str,
     """What the log will hold of a request; the texts only if that was asked for."""
     notes: dict[str, Any] = request.state.notes
     if isinstance(pair, schema.Question):
-        notes["method"] = named(pair.method) if named(pair.method) in METHODS else "other"
+        asked = None if pair.method is None else named(pair.method)
+        notes["method"] = asked if asked is None or asked in METHODS else "other"
     if settings.log_text:
         notes |= {"premise": pair.premise, "hypothesis": pair.hypothesis}
     return notes
@@ -236,7 +237,7 @@ def _explanation(question: schema.Question, nli: NLI) -> Explanation:
     words = len(question.premise.split()) + len(question.hypothesis.split())
     if words > schema.WORDS:
         raise HTTPException(413, f"the pair has {words} words; at most {schema.WORDS} are explained")
-    method = METHODS.get(named(question.method))
+    method = METHODS.get(best(nli.model) if question.method is None else named(question.method))
     if method is not None and method.samples == "steps" and (question.samples or 0) > schema.STEPS:
         raise ValueError(
             f"samples = {question.samples}: method = {question.method!r} takes at most {schema.STEPS} steps here"

@@ -38,7 +38,11 @@ class Pair(BaseModel):
 class Question(Pair):
     """What is to be explained, and what is to be changed before."""
 
-    method: str = Field("decision", max_length=40, description="One of the methods that /health lists.")
+    method: str | None = Field(
+        None,
+        max_length=40,
+        description="One of the methods that /health lists; by default the best that the model has.",
+    )
     target: str | None = Field(None, max_length=100, description="The label to explain; by default the predicted one.")
     contrast: str | None = Field(None, max_length=100, description="Explain the target against this label.")
     level: Literal["word", "token"] = Field("word", description="Words, or the pieces the model reads.")
@@ -58,6 +62,9 @@ class Question(Pair):
         None, description=f"How much work the method may do, by default its own choice; of steps at most {STEPS}."
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1), WHOLE] = Field(0, description="Of what is drawn.")
+    check: bool = Field(
+        default=True, description="Whether swing words and rationale of a grounded game are tried on the model."
+    )
 
 
 class Said(BaseModel):
@@ -100,6 +107,8 @@ class Explained(BaseModel):
     per_head: dict[str, list[Numbers]]
     swing: list[int]
     diagnostics: dict[str, Any]
+    rationale: list[int] | None
+    sentence: str = Field(description="The reasons in plain words.")
     summary: Summary = Field(description="Not part of the record: the same in words.")
 
 

@@ -27,6 +27,7 @@ from neurogame.modeling.loading import load_classifier, load_tokenizer
 from neurogame.modeling.words import build_tokenizer, read_vectors
 from neurogame.nli import max_length
 from neurogame.training.config import ConfigError, DataSection, ModelSection, RunConfig
+from neurogame.training.grounding import GroundedRows
 from neurogame.training.randomness import derive, generator
 
 
@@ -97,9 +98,33 @@ def _pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrainedToken
         if section.attention or not isinstance(found, NeuroGameConfig):
             options["attention"] = section.attention
         if isinstance(found, NeuroGameConfig):
+            if _new_readout(found, options):
+                return _regrown(name, options), load_tokenizer(name)
             _same(name, found, options)
         model = NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options)
     return model, load_tokenizer(name)
+
+
+def _new_readout(found: NeuroGameConfig, options: dict[str, Any]) -> bool:
+    """Whether a trained model is to get a game in the place of its classifier."""
+    return found.readout == "ffn" and options.get("readout") == "game"
+
+
+def _regrown(name: str, options: dict[str, Any]) -> NeuroGameForSequenceClassification:
+    """The encoder of a trained NeuroGame model under a new game readout; labels and special tokens stay."""
+    old = NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+    fields = {key: value for key, value in options.items() if key not in ("head", "preset", "attention")}
+    config = NeuroGameConfig.from_dict({**old.config.to_dict(), "temperature": 1.0, **fields})
+    return NeuroGameForSequenceClassification(config, old.encoder)
+
+
+def teacher(config: RunConfig) -> PreTrainedModel | None:
+    """The trained model that a game is first fitted to; None where the run starts from a plain encoder."""
+    name = str(config.model.encoder)
+    found = AutoConfig.from_pretrained(name, trust_remote_code=False)
+    if not isinstance(found, NeuroGameConfig) or not _new_readout(found, config.model.options):
+        return None
+    return NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32)
 
 
 def _same(name: str, found: NeuroGameConfig, options: dict[str, Any]) -> None:
@@ -184,5 +209,7 @@ def encoded_training(config: RunConfig, splits: Splits, tokenizer: Any, model: P
     rows = encode(splits.train, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
     if rows.labels is None:
         raise ConfigError(f"data.train: {splits.train.name} cannot be trained on: {rows.without_labels}")
+    if config.training.grounding is not None:
+        return GroundedRows(splits.train, rows, tokenizer)
     rate = config.training.premise_word_dropout
     return DroppedWords(splits.train, rows, tokenizer, rate, config.seed) if rate else rows

@@ -22,6 +22,8 @@ from pydantic import (
 from transformers import BertConfig
 
 from neurogame.attention import AttentionConfig
+from neurogame.data.removal import Mode
+from neurogame.grounding.coalitions import Law
 from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
 from neurogame.modeling.baselines import WordPairConfig
 from neurogame.modeling.configuration import Head
@@ -162,6 +164,20 @@ class GammaSection(Section):
         return self
 
 
+class GroundingSection(Section):
+    """The grounded game, for a model with a game readout: what `training.grounding` adds to the cross-entropy."""
+
+    weight: float = Field(0.15, ge=0)  # λ_g: the game predicts what the model says of x_C
+    masked: float = Field(0.4, ge=0)  # λ_m: the model learns to read incomplete texts
+    coalitions: int = Field(2, ge=2, multiple_of=2)  # per text and step; each comes with its complement
+    law: Law = "mixed"
+    removal: Mode = "delete"
+    two_sided: bool = False  # whether the answers on x_C are also moved towards the game
+    warm_steps: int = Field(1000, ge=0)  # of fitting the games to the frozen model that the run starts from; 0: none
+    warm_texts: int = Field(4000, ge=32)  # training texts that takes
+    dev_pairs: int = Field(400, ge=1)  # of dev, for coalition_r2
+
+
 class TrainingSection(Section):
     """How it is trained. The defaults fine-tune a small encoder; configs/paper-*.yaml hold the paper's recipe."""
 
@@ -188,6 +204,7 @@ class TrainingSection(Section):
     encoder_dropout: float | None = Field(None, ge=0, lt=1)  # within the encoder; None: as it was pretrained with
     freeze: Literal["nothing", "embeddings", "encoder"] = "nothing"
     gamma: GammaSection = GammaSection()
+    grounding: GroundingSection | None = None  # off
     patience: int | None = Field(None, ge=1)  # evaluations without a better one before it stops
     evaluate_every: int | None = Field(None, ge=1)  # steps; None: after each epoch
     checkpoint_every: int | None = Field(None, ge=1)  # steps; None: after each epoch
@@ -246,11 +263,22 @@ class RunConfig(Section):
             raise ValueError(f"training.gradient_checkpointing needs an encoder, not kind = {model.kind!r}")
         if model.kind in ("dam", "esim") and training.encoder_dropout is not None:
             raise ValueError(f"training.encoder_dropout needs an encoder, not kind = {model.kind!r}")
+        if training.grounding is not None:
+            self._check_grounding()
         if training.gamma != GammaSection() and (model.kind, model.head) != ("neurogame", "neurogame"):
             raise ValueError(
                 f"training.gamma needs the neurogame head, not kind = {model.kind!r}, head = {model.head!r}"
             )
         return self
+
+    def _check_grounding(self) -> None:
+        """A game to ground, and nothing that changes the words under it."""
+        model, training = self.model, self.training
+        if model.kind != "neurogame" or model.options.get("readout") != "game":
+            raise ValueError("training.grounding needs a game to ground: model.options.readout = 'game'")
+        if training.mixup > 0 or training.premise_word_dropout > 0:
+            other = "mixup" if training.mixup > 0 else "premise_word_dropout"
+            raise ValueError(f"training.grounding and training.{other} exclude each other: both change the text")
 
 
 def read_config(path: str | Path, overrides: Iterable[str] = ()) -> RunConfig:

@@ -23,18 +23,22 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils.data import Subset
+from tqdm.auto import tqdm
 from transformers import EvalPrediction, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from neurogame.data.batching import collate, encode, sorted_batches
+from neurogame.data.batching import encode, sorted_batches
 from neurogame.evaluation import Report, evaluate, figures, fit_temperature
 from neurogame.extras import need
+from neurogame.grounding.texts import CollateWords, as_pairs
 from neurogame.nli import NLI
 from neurogame.training import card, curves
-from neurogame.training.build import Splits, build, encoded_training, read_splits
+from neurogame.training.build import Splits, build, encoded_training, read_splits, teacher
 from neurogame.training.callbacks import METRIC, Bar, BestModel, exhausted
 from neurogame.training.checkpoints import checkpoints, delete_unfinished
 from neurogame.training.config import ConfigError, RunConfig, TrainingError, dump_config
+from neurogame.training.grounding import coalition_r2, warm_start
+from neurogame.training.randomness import generator
 from neurogame.training.trainer import NeuroGameTrainer, readable
 from neurogame.writing import write_text
 
@@ -54,6 +58,8 @@ def train(config: RunConfig, *, resume: bool = False, show_progress: bool = True
     try:
         splits = read_splits(config.data)
         model, tokenizer = build(config, splits)
+        if not (resume and checkpoints(config.folder / "checkpoints")):
+            _warm(config, model, tokenizer, splits, show_progress=show_progress)
         trainer = make_trainer(config, model, tokenizer, splits, show_progress=show_progress)
     except BaseException:
         if first and not resume:
@@ -68,6 +74,18 @@ def train(config: RunConfig, *, resume: bool = False, show_progress: bool = True
     size = config.training.eval_batch_size
     report = evaluate(nli, [splits.dev, *splits.test], calibration=calibration, batch_size=size)
     return _write(config, splits, trainer, nli, report, time.perf_counter() - start)
+
+
+def _warm(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show_progress: bool) -> None:
+    """Where a trained model gets a game readout: the games are fitted to its answers before anything is trained."""
+    section = config.training.grounding
+    old = None if section is None or not section.warm_steps else teacher(config)
+    if section is None or old is None:
+        return
+    length = config.data.max_length
+    total = min(section.warm_texts, len(splits.train)) * (section.coalitions + 1)
+    with tqdm(total=total, unit="pass", desc="warm start", disable=not show_progress) as bar:
+        warm_start(model, old, tokenizer, splits.train, section, length, seed=config.seed, progress=bar.update)
 
 
 def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
@@ -172,9 +190,9 @@ def make_trainer(
         config.training,
         train_dataset=encoded_training(config, splits, tokenizer, model),
         eval_dataset=Subset(dev, [row for batch in sorted_batches(dev.lengths, 1) for row in batch]),  # little padding
-        data_collator=collate(tokenizer),
+        data_collator=CollateWords(tokenizer),
         processing_class=tokenizer,
-        compute_metrics=measured,
+        compute_metrics=measured if config.training.grounding is None else _grounded(config, model, tokenizer, splits),
     )
     trainer.remove_callback(PrinterCallback)  # prints the log to stdout, which is for results
     if show_progress:
@@ -188,6 +206,21 @@ def make_trainer(
 
         trainer.add_callback(TensorBoardCallback(SummaryWriter(str(config.folder / "tensorboard"))))
     return trainer
+
+
+def _grounded(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> Any:
+    """`measured`, and how well the game predicts the model on coalitions of dev."""
+    section = config.training.grounding
+    assert section is not None
+    chosen = torch.randperm(len(splits.dev), generator=generator(config.seed, "dev pairs"))[: section.dev_pairs]
+    pairs = as_pairs(splits.dev[i] for i in chosen.tolist())
+
+    def with_r2(found: EvalPrediction) -> dict[str, float]:
+        size = config.training.eval_batch_size
+        r2 = coalition_r2(model, tokenizer, pairs, section, config.data.max_length, batch_size=size, seed=config.seed)
+        return {**measured(found), "coalition_r2": r2}
+
+    return with_r2
 
 
 def measured(found: EvalPrediction) -> dict[str, float]:

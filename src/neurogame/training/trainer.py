@@ -23,11 +23,14 @@ from torch.utils.data import Dataset, Sampler
 from transformers import Trainer, TrainingArguments
 
 from neurogame.attention import NeuroGameAttention
+from neurogame.data.removal import Removal
+from neurogame.grounding.texts import WORDS
 from neurogame.modeling.checking import UNLOADABLE, WEIGHTS, short
 from neurogame.modeling.losses import Mixup, classification_loss
 from neurogame.training.callbacks import AverageWeights, Epochs, LogWithCheckpoints, TemperatureSchedule
 from neurogame.training.checkpoints import UNFINISHED, checkpoints, delete_unfinished, finished
 from neurogame.training.config import TrainingError, TrainingSection
+from neurogame.training.grounding import grounding_loss
 from neurogame.training.randomness import LengthGroupedSampler, derive, generator
 from neurogame.writing import UNWRITABLE, reason
 
@@ -188,6 +191,7 @@ class NeuroGameTrainer(Trainer):
         """
         inputs = dict(inputs)
         labels = inputs.pop("labels")
+        words = inputs.pop(WORDS, None)
         if not model.training:
             outputs = model(**inputs)
             loss = classification_loss(outputs["logits"], labels)
@@ -202,12 +206,24 @@ class NeuroGameTrainer(Trainer):
                 inputs["mixup"] = mixup
         if _is_ours(self.model):
             inputs["generator"] = derive(self.args.seed, "coalitions", self.state.global_step)
-        outputs = model(**inputs)
+        grounding = self.recipe.grounding
+        outputs = model(**inputs) if grounding is None else model(**inputs, output_game=True)
         loss = classification_loss(outputs["logits"], labels, mixup, self.recipe.label_smoothing)
+        if grounding is not None:
+            loss = loss + self._grounded(model, inputs, words, outputs)
         share = self._rows[self._micro] / self._total
         # Gradients are averaged over the processes, and the Trainer divides by the micro-batches.
         loss = loss * (share * self.args.world_size * self.current_gradient_accumulation_steps)
         return (loss, outputs) if return_outputs else loss
+
+    def _grounded(self, model: nn.Module, inputs: dict[str, Any], words: Tensor, outputs: Any) -> Tensor:
+        """What `training.grounding` adds; its coalitions belong to the place of the micro-batch in the step."""
+        section = self.recipe.grounding
+        assert section is not None
+        removal = Removal.of(self.processing_class, section.removal)
+        draws = generator(self.args.seed, "grounding", self.state.global_step, self._place)
+        masked, grounded = grounding_loss(model, inputs, words, outputs, section, removal, draws)
+        return section.masked * masked + section.weight * grounded
 
     def _mixed_embeddings(self, inputs: dict[str, Any], mixup: Mixup) -> dict[str, Any]:
         """Word embeddings of a row and its partner, mixed; a token is real where either has one."""

@@ -134,6 +134,21 @@ def units(tokens: Tokens, level: Level) -> Units:
     return Units(names, sides, torch.tensor(owners), **cut)
 
 
+def read_words(
+    tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str, max_length: int
+) -> tuple[dict[str, list[int]], list[int]]:
+    """Ids and masks of a pair, and the word of each token, counted through both texts as read; −1 for none."""
+    if not tokenizer.is_fast:
+        raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
+    found = tokenizer(
+        premise, hypothesis, truncation="longest_first", max_length=max_length, return_offsets_mapping=True
+    )
+    places = zip(found.pop("offset_mapping"), found.sequence_ids(), strict=True)
+    owners = _owners([_spans(premise), _spans(hypothesis)], places)
+    place = {word: i for i, word in enumerate(sorted({word for word in owners if word >= 0}))}
+    return dict(found), [place.get(word, -1) for word in owners]
+
+
 def cut_words(tokens: Tokens) -> list[str]:
     """The words that the model did not read, or not to their end, at whatever level the units are."""
     found = units(tokens, "word")

@@ -1,0 +1,105 @@
+"""`neurogame ground`: fit a one-pass explainer to a trained classifier, which stays as it is."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from neurogame.cli import common
+
+
+def ground(
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help=f"Folder of a model, or its name on the hub; {common.BY_DEFAULT}."),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        common.data(
+            "--data", metavar="NAME|FILE", help="Texts like those to be explained; labels are not needed. Repeatable."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        common.output("--output", "-o", metavar="FOLDER", help="By default `explainer` in the model's folder."),
+    ] = None,
+    texts: Annotated[int, typer.Option(min=2, help="At most so many texts, drawn at random.")] = 8000,
+    coalitions: Annotated[int, typer.Option(min=2, help="Incomplete copies of each text; an even number.")] = 4,
+    steps: Annotated[int, typer.Option(min=1, help="Of the optimiser.")] = 4000,
+    removal: Annotated[str, typer.Option(metavar="delete|mask|pad", help="How words are taken out.")] = "delete",
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")] = 0,
+    model_labels: common.ModelNames = None,
+    device: common.Device = None,
+    columns: common.Columns = None,
+    root: common.Root = None,
+    as_json: common.Json = False,
+) -> None:
+    """Fit a grounded game to a model's own answers on incomplete texts: reasons in one pass from then on.
+
+    Takes minutes on two cores. The model itself is not changed. `neurogame explain --model FOLDER` uses the explainer
+    in the model's folder, or the one that --explainer names.
+    """
+    if not data:
+        raise typer.BadParameter("--data is needed: texts like those that are to be explained")
+    if model is None and output is None:
+        raise typer.BadParameter("--output is needed for the model that comes with the package")
+    with common.one_line("ground"):
+        record = _ground(
+            model,
+            data,
+            output,
+            opening=common.opening(model_labels, device, "torch"),
+            reading={"root": root, "columns": common.mapping(columns)},
+            limit=texts,
+            fitting={"coalitions": coalitions, "steps": steps, "removal": removal, "seed": seed},
+        )
+    if as_json:
+        common.print_json(record)
+    else:
+        typer.echo(f"R² on held-out coalitions of held-out texts: {record['r2']:.3f} ({record['held_out']} texts)")
+
+
+def _ground(
+    model: str | None,
+    names: list[str],
+    output: Path | None,
+    *,
+    opening: dict[str, Any],
+    reading: dict[str, Any],
+    limit: int,
+    fitting: dict[str, Any],
+) -> dict[str, Any]:
+    import random
+
+    from neurogame.data import load as load_data
+    from neurogame.data.removal import Mode
+    from neurogame.embedded import EXPLAINER
+    from neurogame.grounding.explainer import MOST_HELD_OUT, ground
+    from neurogame.nli import load
+    from neurogame.validation import check_choice
+
+    common.quiet()
+    check_choice("removal", fitting["removal"], Mode)
+    if fitting["coalitions"] % 2:
+        raise ValueError(
+            f"--coalitions must be even, every coalition comes with its complement; got {fitting['coalitions']}"
+        )
+    place = output if output is not None else Path(str(model)).expanduser() / EXPLAINER
+    if output is None and not place.parent.is_dir():
+        raise ValueError(f"{model} is no folder here: say with --output where the explainer goes")
+    if place.is_file():
+        raise FileExistsError(f"{place} is a file; an explainer is saved as a folder")
+    reading = {name: value for name, value in reading.items() if value is not None}
+    pairs = [pair for name in names for pair in load_data(name, require_label=False, **reading)]
+    chosen = random.Random(fitting["seed"]).sample(pairs, min(limit, len(pairs)))  # noqa: S311
+    nli = load(model, **opening)
+    nli.explainer = None
+    held = max(1, min(MOST_HELD_OUT, len(chosen) // 20))
+    passes = (len(chosen) - held) * (fitting["coalitions"] + 1) + held * 9
+    with common.progress("ground", passes + fitting["steps"]) as advance:
+        found = ground(
+            nli.model, nli.tokenizer, chosen, most=limit, max_length=nli.max_length, progress=advance, **fitting
+        )
+    found.save_pretrained(place)
+    typer.echo(f"explainer: {place}", err=True)
+    return dict(found.record)

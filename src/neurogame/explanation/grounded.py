@@ -1,0 +1,190 @@
+"""Method "decision" on a grounded game: values in one pass, claims checked by real deletion, values refined by more.
+
+    logits(C) = b + R v(C)                       the game of the head, whose players are words
+    ℓ(C)      = logit_target(C) [− logit_contrast(C)]
+
+The game belongs to the model itself (readout = "game"), or to an explainer that was fitted to it (`grounding`). One
+pass gives φ, β and J_ij of ℓ, exact up to twelve words. That is what the game says. Then
+
+- *checked*: the words that the game says swing the answer, and the words of the rationale, are taken out or left alone
+  for real, in one batch. Only what the model itself confirms is reported as a swing word or as a rationale.
+- *refined*: `samples` real coalitions with the game as control variate, see `refine`.
+
+The shares add up: Σφ = ℓ(N) − ℓ(∅) of the game. For a model with a game readout these are the model's own logits; for
+an explainer `logit_error` says by how much the game misses them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from neurogame._types import Bool, Float, Tensor
+from neurogame.explanation.reading import Attribution, Question, Reading
+from neurogame.explanation.refinement import refine
+from neurogame.explanation.removal import InputGame, evaluate
+from neurogame.grounding.game import WordGame
+from neurogame.hamiltonian import Hamiltonian
+
+SINGLES = 8  # words taken out one by one when a decision is checked
+SETS = 6  # sets of words left alone when a rationale is checked
+MARGIN = 0.5  # of the game, in logits, from which on it is trusted to keep an answer
+
+
+def attribute(reading: Reading, question: Question) -> Attribution:
+    """Values of the grounded game for what is asked; checked and refined where that is asked."""
+    game = reading.game
+    assert game is not None
+    assert question.target is not None
+    labels, n = reading.nli.labels, game.players
+    direction = question.direction(labels)
+    values = game.values(direction.unsqueeze(0), seed=question.seed)
+    phi, J = values.shapley[0], values.coupling[0]
+    errors = {"shapley_se": values.shapley_se[0], "banzhaf_se": values.banzhaf_se[0]}
+    ends = game.logits(torch.tensor([[False], [True]]).expand(2, n))
+    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
+    diagnostics: dict[str, Any] = {
+        "grounded": game.source,
+        "exact": values.exact,
+        "samples": values.samples,
+        "couplings": "pairs",
+        "gamma": [question.temperature],
+        "origin": float(ends[0] @ direction),
+        "outside": 0.0,
+        "total": float((ends[1] - ends[0]) @ direction),
+        "logit_error": float(((ends[1] - said) - (ends[1] - said).mean()).abs().max()),
+        "r2": game.r2,
+    }
+    if question.samples is not None:
+        found = refine(InputGame.of(reading, question), game, direction, phi, question)
+        phi, errors["shapley_se"] = found.shapley, found.se
+        diagnostics |= {"refined": True, "passes": found.passes, "samples": found.passes, "exact": found.exact}
+        diagnostics |= {"origin": found.origin, "total": found.total, "logit_error": 0.0, "reached": found.reached}
+    diagnostics["efficiency_gap"] = abs(float(phi.sum()) - diagnostics["total"])
+    claims = check(reading, game, question) if question.check else unchecked(reading, game, question)
+    marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(question.temperature)
+    diagnostics |= {"alpha_exact": marginals.exact, "alpha_converged": marginals.converged}
+    return Attribution(
+        scores=phi,
+        shapley=phi,
+        banzhaf=values.banzhaf[0],
+        interactions=J,
+        swing=claims.swing,
+        rationale=claims.rationale,
+        alpha=marginals.alpha,
+        errors=errors,
+        diagnostics={**diagnostics, **claims.diagnostics},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Claims:
+    """What is said of single words and of sets, and how it was checked."""
+
+    swing: tuple[int, ...]
+    rationale: tuple[int, ...] | None
+    diagnostics: dict[str, Any]
+
+
+def decided(logits: Float[Tensor, "... labels"], labels: tuple[str, ...], question: Question) -> Float[Tensor, "... "]:
+    """How far the answer is kept: logit of what is said of the whole less the best other, or target less contrast."""
+    if question.contrast is not None:
+        return logits @ question.direction(labels)
+    assert question.target is not None
+    at = labels.index(question.target)
+    others = [i for i in range(len(labels)) if i != at]
+    return logits[..., at] - logits[..., others].amax(-1)
+
+
+def unchecked(reading: Reading, game: WordGame, question: Question) -> Claims:
+    """The same claims on the word of the game alone."""
+    labels = reading.nli.labels
+    now, margin = _alone(reading, game, question)
+    swing = tuple(i for i in range(game.players) if (float(margin[i]) > 0) != now)
+    path = _path(game, labels, question)
+    kept = [C for C in path if float(decided(game.logits(C), labels, question)) > 0]
+    rationale = _places(min(kept, key=lambda C: int(C.sum()))) if kept and now else None
+    becomes = [_said(game.logits(_without(game.players, i)), labels, question) for i in swing]
+    return Claims(swing, rationale, {"checked": False, "check_passes": 0, "swing_to": becomes})
+
+
+def check(reading: Reading, game: WordGame, question: Question) -> Claims:
+    """Words that the game finds most likely to swing, and sets that it finds to keep the answer, tried for real."""
+    labels, n = reading.nli.labels, game.players
+    now, margin = _alone(reading, game, question)
+    order = (margin if now else -margin).argsort(stable=True).tolist()
+    singles = sorted(order[:SINGLES])
+    sets = _candidates(game, labels, question) if now else []
+    tried = torch.stack([*(_without(n, i) for i in singles), *sets])
+    answers = evaluate(reading, tried).double()
+    kept = (decided(answers, labels, question) > 0).tolist()
+    swing = tuple(i for place, i in enumerate(singles) if kept[place] != now)
+    becomes = [_said(answers[singles.index(i)], labels, question) for i in swing]
+    good = [C for C, keeps in zip(sets, kept[len(singles) :], strict=True) if keeps]
+    rationale = _places(min(good, key=lambda C: int(C.sum()))) if good else None
+    probabilities = (answers / reading.nli.temperature).softmax(-1)
+    gone = {
+        reading.units.read[i]: dict(zip(labels, probabilities[place].tolist(), strict=True))
+        for place, i in enumerate(singles)
+    }
+    diagnostics: dict[str, Any] = {"checked": True, "check_passes": len(tried), "swing_to": becomes}
+    diagnostics["without"] = {str(i): p for i, p in gone.items()}  # probabilities without that word
+    if rationale is not None:
+        place = len(singles) + next(k for k, C in enumerate(sets) if _places(C) == rationale)
+        diagnostics["rationale_alone"] = dict(zip(labels, probabilities[place].tolist(), strict=True))
+    return Claims(swing, rationale, diagnostics)
+
+
+def _alone(reading: Reading, game: WordGame, question: Question) -> tuple[bool, Float[Tensor, "words"]]:
+    """Whether the model decides for the target, and the margin that the game leaves without each word.
+
+    The model's own margin is known; the game is asked only for the change.
+    """
+    labels, n = reading.nli.labels, game.players
+    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
+    whole = torch.ones(1, n, dtype=torch.bool)
+    change = game.logits(~torch.eye(n, dtype=torch.bool)) - game.logits(whole)
+    return bool(decided(said, labels, question) > 0), decided(said + change, labels, question)
+
+
+def _path(game: WordGame, labels: tuple[str, ...], question: Question) -> list[Bool[Tensor, "words"]]:
+    """From all words to one, each time without the word that the answer misses least: sets of every size."""
+    C = torch.ones(game.players, dtype=torch.bool)
+    found = [C]
+    while int(C.sum()) > 1:
+        places = C.nonzero().flatten()
+        tried = C.repeat(len(places), 1)
+        tried[torch.arange(len(places)), places] = False
+        C = tried[int(decided(game.logits(tried), labels, question).argmax())]
+        found.append(C)
+    return found
+
+
+def _candidates(game: WordGame, labels: tuple[str, ...], question: Question) -> list[Bool[Tensor, "words"]]:
+    """Sets that may keep the answer, the shortest that the game trusts first; up to half of the words, then more."""
+    path, n = _path(game, labels, question), game.players
+    margins = {int(C.sum()): float(decided(game.logits(C), labels, question)) for C in path}
+    by_size = {int(C.sum()): C for C in path}
+    least = min((k for k, m in margins.items() if m > 0), default=n)
+    sure = min((k for k, m in margins.items() if m > MARGIN), default=n)
+    half = max(1, n // 2)
+    sizes = [least, sure, (least + half) // 2, (sure + half) // 2, half, (half + n) // 2]
+    return [by_size[k] for k in dict.fromkeys(min(max(k, 1), n) for k in sizes)][:SETS]
+
+
+def _said(logits: Float[Tensor, "labels"], labels: tuple[str, ...], question: Question) -> str:
+    """The label that the logits decide for, among those that the question is about."""
+    if question.contrast is None:
+        return labels[int(logits.argmax())]
+    assert question.target is not None
+    return question.target if float(logits @ question.direction(labels)) > 0 else question.contrast
+
+
+def _without(n: int, i: int) -> Bool[Tensor, "words"]:
+    C = torch.ones(n, dtype=torch.bool)
+    C[i] = False
+    return C
+
+
+def _places(C: Bool[Tensor, "words"]) -> tuple[int, ...]:
+    return tuple(C.nonzero().flatten().tolist())

@@ -1,0 +1,91 @@
+"""Which coalitions a game is fitted on, what the tokens of each are, and how well a game predicts them.
+
+Least squares over coalitions needs other laws than averaging marginal contributions does (`sampling`):
+
+    shapley   sizes s with probability ∝ 1/(s(n − s)), C uniform within a size: with both ends exact, the best additive
+              account of a game has the Shapley values as its coefficients
+    banzhaf   fair coins: the best additive and quadratic accounts have the Banzhaf values and interactions
+    mixed     either, by a fair coin for each pair: what trains both
+
+Every C comes with its complement. Together they are one text long.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+
+from neurogame._types import Bool, Float, Int, Tensor
+from neurogame.validation import check_choice, check_count
+
+Law = Literal["mixed", "shapley", "banzhaf"]
+
+
+def draw(
+    players: Sequence[int], count: int, law: Law = "mixed", *, generator: torch.Generator
+) -> Bool[Tensor, "rows coalitions players"]:
+    """`count` coalitions for each row, the second half the complements of the first; False beyond a row's players.
+
+    Args:
+        players: n of each row.
+        count: coalitions per row, an even number.
+        law: see above.
+        generator: where they come from.
+    """
+    check_choice("law", law, Law)
+    check_count("count", count, least=2)
+    if count % 2:
+        raise ValueError(f"count must be even, since every coalition comes with its complement; got {count}")
+    rows, width = len(players), max([1, *players])  # a column that nobody plays is better than none: `tokens_of`
+    there = torch.arange(width) < torch.tensor(players).unsqueeze(-1)  # (rows, players)
+    keys = torch.rand(rows, count // 2, width, generator=generator)
+    size, coin = torch.rand(2, rows, count // 2, generator=generator)
+    of_size = torch.stack([_sizes(u, n) for u, n in zip(size, players, strict=True)]) if rows else size
+    rank = keys.masked_fill(~there.unsqueeze(1), torch.inf).argsort(-1).argsort(-1)
+    shapley, banzhaf = rank < of_size.unsqueeze(-1), keys < 0.5
+    chosen = {
+        "mixed": (coin < 0.5).unsqueeze(-1),
+        "shapley": torch.ones(1, 1, 1).bool(),
+        "banzhaf": torch.zeros(1, 1, 1).bool(),
+    }
+    C = torch.where(chosen[law], shapley, banzhaf)
+    return torch.cat([C, ~C], 1) & there.unsqueeze(1)
+
+
+def _sizes(u: Float[Tensor, "pairs"], n: int) -> Float[Tensor, "pairs"]:
+    """Sizes 1 … n − 1 with probability ∝ 1/(s(n − s)), by u ~ U(0, 1); of one player 0 or 1."""
+    if n < 2:
+        return (u < 0.5).float() * n
+    s = torch.arange(1.0, n)
+    cumulative = (1.0 / (s * (n - s))).cumsum(0)
+    return 1.0 + torch.searchsorted(cumulative, u * cumulative[-1], right=True).clamp(max=n - 2).float()
+
+
+def tokens_of(
+    members: Bool[Tensor, "rows coalitions players"], word_of: Int[Tensor, "rows tokens"]
+) -> Bool[Tensor, "rows coalitions tokens"]:
+    """Which tokens are in x_C: those of the words in C, and all that belong to no word (word_of = −1)."""
+    index = word_of.clamp(min=0).unsqueeze(1).expand(-1, members.shape[1], -1)
+    return members.gather(2, index) | (word_of < 0).unsqueeze(1)
+
+
+def centred(logits: Float[Tensor, "... labels"]) -> Float[Tensor, "... labels"]:
+    """Logits less their mean over the labels, which no probability depends on; a single logit stays as it is."""
+    return logits - logits.mean(-1, keepdim=True) if logits.shape[-1] > 1 else logits
+
+
+def r_squared(
+    predicted: Float[Tensor, "rows labels"],
+    said: Float[Tensor, "rows labels"],
+    base: Float[Tensor, "labels"] | None = None,
+) -> float:
+    """1 − Σ‖predicted − said‖²/Σ‖said − base‖², all centred over the labels; NaN where nothing varies.
+
+    With base = b, the logits of the empty text, it is the R² of the game: v(C) = logits(C) − b is 0 for nobody, and a
+    game that gives nobody anything has R² = 0. Without a base it is taken about the mean of what was said, which is
+    stricter: what all texts have in common then counts for nothing.
+    """
+    predicted, said = centred(predicted.double()), centred(said.double())
+    origin = said.mean(0) if base is None else centred(base.to(said))
+    spread = (said - origin).square().sum()
+    return float(1.0 - (predicted - said).square().sum() / spread) if float(spread) > 0 else float("nan")

@@ -1,0 +1,209 @@
+"""Explainer: a grounded game that was fitted to a classifier, with what it needs to be played and trusted again.
+
+    explainer = neurogame.ground(model, tokenizer, pairs)      # minutes; the model stays as it is
+    explainer(premise, hypothesis)                             # an Explanation, in one pass of the model
+    explainer.save_pretrained(folder)                          # explainer.json, explainer.safetensors
+
+It reads hidden states and predicts logits; nothing in it is particular to our models. It belongs to the weights that it
+was fitted to: a digest of them is kept, and any other model is refused.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from neurogame._types import Float, Tensor
+from neurogame.data.removal import Mode
+from neurogame.grounding.coalitions import Law
+from neurogame.grounding.fitting import GroundedGame, Progress, fit_games, fit_quality, observe
+from neurogame.grounding.game import WordGame
+from neurogame.grounding.texts import as_pairs
+from neurogame.modeling.checking import UNLOADABLE, ModelError, short
+from neurogame.modeling.configuration import read_layers
+from neurogame.validation import check_count
+from neurogame.writing import filled
+
+if TYPE_CHECKING:
+    from neurogame.explanation import Explanation
+
+CONFIG, WEIGHTS = "explainer.json", "explainer.safetensors"
+TEXTS = 8000  # more are not used unless asked for
+STEPS = 4000
+_HELD_OUT = 0.05  # of the texts, at most MOST_HELD_OUT
+MOST_HELD_OUT = 400
+_SAMPLE = 64  # numbers of each weight that the digest looks at
+
+
+@dataclass(frozen=True, eq=False)
+class Explainer:
+    """A grounded game and its papers.
+
+    Attributes:
+        game: games and readout.
+        layers: whose hidden states it reads, 0 the embeddings.
+        removal: how words were taken out of the texts it was fitted on; checks use the same.
+        digest: of the weights it belongs to.
+        options: of `NormGames`.
+        record: what it was fitted on, and `r2`: how well it predicts held-out coalitions of held-out texts.
+        model, tokenizer: to be called with; None after loading, until `bound`.
+    """
+
+    game: GroundedGame
+    layers: tuple[int, ...]
+    removal: Mode
+    digest: str
+    options: Mapping[str, Any]
+    record: Mapping[str, Any]
+    model: PreTrainedModel | None = field(default=None, repr=False)
+    tokenizer: PreTrainedTokenizerBase | None = field(default=None, repr=False)
+
+    @property
+    def r2(self) -> float:
+        """On held-out coalitions of held-out texts."""
+        return float(self.record["r2"])
+
+    def __repr__(self) -> str:
+        return f"Explainer(layers={self.layers}, removal={self.removal!r}, r2={self.r2:.3f})"
+
+    def __call__(self, premise: str, hypothesis: str, **options: Any) -> "Explanation":
+        """What each word of the pair did, as `NLI.explain` says it."""
+        from neurogame.nli import NLI  # above this layer: the explainer itself needs states and logits only
+
+        if self.model is None or self.tokenizer is None:
+            raise ValueError("this explainer is not bound to its model: explainer.bound(model, tokenizer)")
+        return NLI(self.model, self.tokenizer, explainer=self).explain(premise, hypothesis, **options)
+
+    def bound(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "Explainer":
+        """The same, with the model that it belongs to."""
+        self.check(model)
+        return replace(self, model=model, tokenizer=tokenizer)
+
+    def check(self, model: PreTrainedModel, name: str = "this model") -> None:
+        """Refuse any other model than the one it was fitted to."""
+        found = digest(model)
+        if found != self.digest:
+            raise ModelError(
+                f"this explainer was not fitted to {name}: the weights differ (digest {found[:12]}, not "
+                f"{self.digest[:12]}); fit one with `neurogame ground`"
+            )
+
+    def play(self, hidden: Sequence[Float[Tensor, "1 tokens dim"]], members: Float[Tensor, "words tokens"]) -> WordGame:
+        """The game of one text from its hidden states; `members` is 1 where a token belongs to a word."""
+        states = torch.cat([hidden[layer] for layer in self.layers], -1).float().cpu()
+        players = members.bool().any(0).unsqueeze(0).cpu()
+        with torch.inference_mode():
+            terms = self.game.games.terms(states, players)
+            readout = self.game.readout
+            return WordGame.of(terms, members, readout.weight, readout.base, source="explainer", r2=self.r2)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write explainer.json and explainer.safetensors; the weights in float16, in which they were rounded."""
+        weights = {name: x.half().contiguous() for name, x in self.game.state_dict().items()}
+        papers = {
+            "layers": list(self.layers),
+            "removal": self.removal,
+            "digest": self.digest,
+            "options": dict(self.options),
+            "record": dict(self.record),
+        }
+        with filled(folder, last=CONFIG) as fresh:
+            save_file(weights, Path(fresh) / WEIGHTS, metadata={"format": "pt"})
+            (Path(fresh) / CONFIG).write_text(json.dumps(papers, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> "Explainer":
+        """What `save_pretrained` wrote; `bound` makes it callable."""
+        place = Path(folder).expanduser()
+        if not (place / CONFIG).is_file():
+            raise FileNotFoundError(f"{place} holds no explainer: {CONFIG} is missing; `neurogame ground` makes one")
+        try:
+            papers = json.loads((place / CONFIG).read_text(encoding="utf-8"))
+            weights = {name: x.float() for name, x in load_file(place / WEIGHTS).items()}
+            dim, labels = len(weights["games.mean"]), len(weights["readout.out.bias"])
+            game = GroundedGame(dim, labels, **papers["options"])
+            game.load_state_dict(weights)
+            found = (tuple(papers["layers"]), papers["removal"], papers["digest"], papers["options"], papers["record"])
+            float(papers["record"]["r2"])
+        except (KeyError, TypeError, *UNLOADABLE) as error:
+            raise ModelError(f"{place} is no explainer that can be read: {short(error)}") from error
+        return cls(game.eval(), *found)
+
+
+def digest(model: PreTrainedModel) -> str:
+    """SHA-256 over the names, shapes and a sample of every weight: another training changes all of them."""
+    found = hashlib.sha256()
+    for name, weight in sorted(model.state_dict().items()):
+        flat = weight.detach().reshape(-1)
+        some = flat[:: max(1, len(flat) // _SAMPLE)][:_SAMPLE].float().cpu().contiguous()
+        found.update(f"{name}{list(weight.shape)}".encode())
+        found.update(some.numpy().tobytes())
+    return found.hexdigest()
+
+
+def ground(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Iterable[Any],
+    *,
+    layers: Sequence[int] | None = None,
+    removal: Mode = "delete",
+    law: Law = "mixed",
+    coalitions: int = 4,
+    most: int = TEXTS,
+    steps: int = STEPS,
+    seed: int = 0,
+    max_length: int = 128,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Explainer:
+    """Fit a grounded game to a trained classifier, which stays as it is; minutes on two cores.
+
+    Args:
+        model: any sequence classifier of transformers that returns hidden states.
+        tokenizer: its fast tokenizer.
+        texts: (premise, hypothesis) pairs like those to be explained, or objects with these attributes; no labels.
+        layers: whose hidden states the game reads; None: four, from the embeddings to the last.
+        removal: how words are taken out: "delete", "mask" or "pad".
+        law: of the coalitions, see `grounding.coalitions`.
+        coalitions: per text, an even number; each costs a forward pass.
+        most: texts that are used; the first so many.
+        steps: of the optimiser, after the passes.
+        seed: of coalitions, parameters and order.
+        max_length: tokens of a text.
+        progress: told how many forward passes, then how many steps, have just been done.
+        options: of `NormGames` (heads, head_dim, width, spins).
+    """
+    check_count("steps", steps)
+    check_count("most", most, least=2)
+    pairs = as_pairs(texts)[:most]
+    if len(pairs) < 2:
+        raise ValueError(f"{len(pairs)} texts are too few to fit a game on; some thousands are usual, 2 the least")
+    chosen = tuple(layers) if layers is not None else read_layers(int(model.config.num_hidden_layers))
+    held = max(1, min(MOST_HELD_OUT, int(_HELD_OUT * len(pairs))))
+    common: dict[str, Any] = {"law": law, "removal": removal, "max_length": max_length, "progress": progress}
+    observed = observe(model, tokenizer, pairs[held:], chosen, coalitions=coalitions, seed=seed, **common)
+    others = observe(model, tokenizer, pairs[:held], chosen, coalitions=8, seed=seed + 1, **common)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        game = GroundedGame(observed.states[0].shape[-1], observed.logits[0].shape[-1], **options)
+    fit_games(game, observed, steps=steps, seed=seed, progress=progress)
+    for parameter in game.parameters():  # as they are stored, so that what is loaded plays the same game
+        parameter.data = parameter.data.half().float()
+    game.games.mean.copy_(game.games.mean.half().float())
+    game.games.scale.copy_(game.games.scale.half().float())
+    record: dict[str, Any] = {
+        "texts": len(observed),
+        "coalitions": coalitions,
+        "law": law,
+        "steps": steps,
+        "seed": seed,
+    }
+    record |= {"held_out": len(others), **fit_quality(game, others)}
+    return Explainer(game, chosen, removal, digest(model), options, record, model, tokenizer)

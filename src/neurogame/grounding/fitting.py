@@ -1,0 +1,224 @@
+"""Fitting a game to a classifier that stays as it is: its own answers on incomplete texts are the targets.
+
+    texts ──one pass each──▶ states of several layers ──games──▶ logits(C) = b + R v(C)
+          ──x_C, a pass each──▶ what the model says of C                    least squares between the two
+
+`observe` does the passes, once; `fit_games` trains the games on what was observed, many times over. Nothing is asked of
+the model but hidden states and logits, so any sequence classifier of transformers will do.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from neurogame._types import Bool, Float, Int, Tensor
+from neurogame.data.batching import sorted_batches
+from neurogame.data.removal import Mode, Removal
+from neurogame.grounding.coalitions import Law, centred, draw, r_squared, tokens_of
+from neurogame.grounding.texts import WORDS, CollateWords, WordRows, players_of
+from neurogame.readout import GameTerms, LinearReadout, NormGames
+
+Progress = Callable[[int], object]  # told how many forward passes have just been done
+BATCH = 64  # texts per forward pass
+LEARNING_RATE = 4e-3
+_STATISTICS = 20_000  # tokens from which mean and spread of the states are taken
+
+
+class GroundedGame(nn.Module):
+    """logits(C) = b + R v(C) from states: the games and their readout, without the encoder.
+
+    Args:
+        dim: width of the states, of all layers side by side.
+        labels: how many logits.
+        options: of `NormGames`.
+    """
+
+    def __init__(self, dim: int, labels: int, **options: Any) -> None:
+        super().__init__()
+        self.games = NormGames(dim, **options)
+        self.readout = LinearReadout(self.games.heads, labels)
+
+    def forward(
+        self,
+        states: Float[Tensor, "rows tokens dim"],
+        members: Bool[Tensor, "rows coalitions tokens"],
+        players: Bool[Tensor, "rows tokens"],
+    ) -> Float[Tensor, "rows coalitions labels"]:
+        """logits(C) for each row of `members`."""
+        terms: GameTerms = self.games.terms(states, players)
+        logits: Tensor = self.readout(terms.of(members))
+        return logits
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What a model says of texts and of coalitions of their words; one entry per text, real tokens only."""
+
+    states: list[Float[Tensor, "tokens dim"]]  # float16
+    word_of: list[Int[Tensor, "tokens"]]
+    members: list[Bool[Tensor, "coalitions players"]]  # the last is N
+    logits: list[Float[Tensor, "coalitions labels"]]
+    empty: Float[Tensor, "labels"]  # what it says of no words at all
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def batch(self, rows: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(states, members by token, players, logits) of some texts, padded."""
+        tokens = max(len(self.states[i]) for i in rows)
+        count = len(self.logits[0])
+        states = torch.zeros(len(rows), tokens, self.states[0].shape[-1])
+        inside = torch.zeros(len(rows), count, tokens, dtype=torch.bool)
+        players = torch.zeros(len(rows), tokens, dtype=torch.bool)
+        for row, i in enumerate(rows):
+            n, word_of = len(self.states[i]), self.word_of[i]
+            states[row, :n] = self.states[i]
+            players[row, :n] = word_of >= 0
+            inside[row, :, :n] = tokens_of(self.members[i].unsqueeze(0), word_of.unsqueeze(0))[0] & (word_of >= 0)
+        return states, inside, players, torch.stack([self.logits[i] for i in rows])
+
+
+@torch.inference_mode()
+def observe(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    layers: Sequence[int],
+    *,
+    coalitions: int = 2,
+    law: Law = "mixed",
+    removal: Mode = "delete",
+    max_length: int = 128,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Observed:
+    """The states of each text, and the logits of `coalitions` of its words and of the whole.
+
+    Args:
+        model: any sequence classifier that returns hidden states.
+        tokenizer: its fast tokenizer.
+        pairs: (premise, hypothesis); labels are not needed.
+        layers: whose states, 0 the embeddings.
+        coalitions: per text, an even number; each is a forward pass of a part of the text.
+        law: of the coalitions.
+        removal: how words are taken out.
+        max_length: tokens of a text.
+        seed: of the coalitions.
+        progress: told of each batch how many passes it was.
+    """
+    rows, pad, remover = WordRows(pairs, tokenizer, max_length), CollateWords(tokenizer), Removal.of(tokenizer, removal)
+    encoded = [rows[i] for i in range(len(rows))]
+    kept = [i for i, row in enumerate(encoded) if max(row[WORDS]) >= 0]
+    generator = torch.Generator().manual_seed(seed)
+    found: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]] = {}
+    model.eval()
+    for places in sorted_batches([encoded[i]["length"] for i in kept], BATCH):
+        batch = pad([encoded[kept[i]] for i in places])
+        word_of, real = batch.pop(WORDS), batch["attention_mask"].bool()
+        members = draw(players_of(word_of), coalitions, law, generator=generator)
+        whole = _answer(model, batch, output_hidden_states=True)
+        states = torch.cat([whole.hidden_states[layer] for layer in layers], -1).half().cpu()
+        stays = tokens_of(members, word_of) & real.unsqueeze(1)
+        parts = [_answer(model, remover.remove(batch, stays[:, c], real)) for c in range(coalitions)]
+        logits = torch.stack([answer.logits.float().cpu() for answer in (*parts, whole)], 1)
+        for row, i in enumerate(places):
+            n = int(word_of[row].max()) + 1
+            everyone = torch.cat([members[row, :, :n], torch.ones(1, n, dtype=torch.bool)])
+            found[i] = (states[row][real[row]], word_of[row][real[row]], everyone, logits[row].clone())
+        if progress is not None:
+            progress(len(places) * (coalitions + 1))
+    rows_found = [found[i] for i in range(len(kept))]
+    x, words, C, said = ([row[column] for row in rows_found] for column in range(4))
+    return Observed(x, words, C, said, empty_logits(model, tokenizer))
+
+
+def empty_logits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Float[Tensor, "labels"]:
+    """b: what the model says of special tokens alone."""
+    with torch.inference_mode():
+        answer: Tensor = _answer(model, dict(tokenizer("", "", return_tensors="pt"))).logits[0].float().cpu()
+        return answer.clone()
+
+
+def _answer(model: PreTrainedModel, batch: dict[str, Tensor], **options: Any) -> Any:
+    return model(**{name: column.to(model.device) for name, column in batch.items()}, **options)
+
+
+def fit_games(
+    game: GroundedGame,
+    observed: Observed,
+    *,
+    steps: int,
+    batch_size: int = 32,
+    learning_rate: float = LEARNING_RATE,
+    weight_decay: float = 0.01,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> None:
+    """Least squares of logits(C) on what was observed, centred over the labels; b is what the model says of nothing.
+
+    Args:
+        game: changed in place, and standardised to the states first.
+        observed: see `observe`.
+        steps: of the optimiser.
+        batch_size: texts per step.
+        learning_rate: the peak of a one-cycle schedule.
+        weight_decay: of AdamW.
+        seed: of the order of the texts.
+        progress: told after each step.
+    """
+    enough = max(1, _STATISTICS // 25)
+    game.games.standardise(torch.cat(observed.states[:enough]).float())
+    with torch.no_grad():
+        game.readout.out.bias.copy_(observed.empty)
+    game.readout.out.bias.requires_grad = False
+    optimizer = torch.optim.AdamW(
+        [p for p in game.parameters() if p.requires_grad], learning_rate, betas=(0.9, 0.99), weight_decay=weight_decay
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, steps, pct_start=0.1)
+    generator = torch.Generator().manual_seed(seed)
+    order: list[list[int]] = []
+    game.train()
+    for _ in range(steps):
+        if not order:
+            order = _grouped([len(x) for x in observed.states], batch_size, generator)
+        states, inside, players, logits = observed.batch(order.pop())
+        loss = (centred(game(states, inside, players)) - centred(logits)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(game.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if progress is not None:
+            progress(1)
+    game.readout.out.bias.requires_grad = True
+    game.eval()
+
+
+def _grouped(lengths: list[int], size: int, generator: torch.Generator) -> list[list[int]]:
+    """Every text once, in batches of similar length and random order."""
+    places = torch.randperm(len(lengths), generator=generator).tolist()
+    pools = [sorted(places[i : i + 8 * size], key=lengths.__getitem__) for i in range(0, len(places), 8 * size)]
+    batches = [pool[i : i + size] for pool in pools for i in range(0, len(pool), size)]
+    return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+@torch.no_grad()
+def fit_quality(game: GroundedGame, observed: Observed) -> dict[str, float]:
+    """R² of the game on the coalitions that were observed, the same about their mean, and on the whole texts."""
+    game.eval()
+    predicted, said = [], []
+    for rows in sorted_batches([len(x) for x in observed.states], BATCH):
+        states, inside, players, logits = observed.batch(rows)
+        predicted.append(game(states, inside, players))
+        said.append(logits)
+    found, truth = torch.cat(predicted), torch.cat(said)
+    parts = found[:, :-1].flatten(0, 1), truth[:, :-1].flatten(0, 1)
+    return {
+        "r2": r_squared(*parts, observed.empty),
+        "r2_about_mean": r_squared(*parts),
+        "r2_whole": r_squared(found[:, -1], truth[:, -1], observed.empty),
+    }

@@ -1,0 +1,343 @@
+"""The game readout: the norm games of many small heads, read linearly into logits, and what that makes of each word.
+
+    u_i      = gelu(W_t x_i + W_c x_0)                       x_i: states of token i in several layers, standardised
+    V_hi     = W_h u_i,   a_h = a⁰_h + A_h u_0               W_h, A_h: small; token 0 is [CLS] in BERT-like encoders
+    v_h(C)   = ‖a_h + Σ_{i∈C} V_hi‖ − ‖a_h‖                  the paper's characteristic function, anchored
+    logits(C) = b + R v(C)                                   R: labels × heads;  b: the logits of the empty text
+
+The readout is linear, so every value adds up over heads: φ^c = Σ_h R_ch φ_h, and likewise β and J. With a_h long beside
+Σ V_hi a head is linear in ΣV; that is where it starts. Special tokens are in every text, so they are no players: what
+they say is in the anchor. V is made token by token and summed over the pieces of a word, so that logits do not depend
+on what counts as a word.
+
+`NormGames` owns the parameters of the games, `GameTerms` is one forward pass of them, `label_values` decomposes logits.
+Nothing here knows of encoders, tokenizers or training: states come in, games come out.
+
+How this differs from the paper: there α weighs V and a feed-forward network classifies the sum. Here the games
+themselves are classified, so their values are about the decision. `spins = "gate"` puts α back: V_hi is weighted by the
+α_hi that the layer of the paper finds for V.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import nn
+
+from neurogame import exact, ising, sampling
+from neurogame._types import Bool, Float, Shaped, Tensor
+from neurogame.game import safe_sqrt
+from neurogame.game import value as game_value
+from neurogame.validation import check_choice, check_count
+from neurogame.values import Mean, estimate, l1_normalise
+
+Spins = Literal["none", "gate"]
+EXACT = 12  # players up to which all 2ⁿ coalitions are evaluated
+SAMPLES = 128  # coalitions per law beyond that
+_ANCHOR = 2.0  # ‖a⁰_h‖ at the start, about
+_STEP = 0.2  # standardised states times this: a step of Adam moves u by as much as it moves the other maps
+
+
+@dataclass(frozen=True, eq=False)
+class GameTerms:
+    """The games of one forward pass: v_h(C) = ‖a_h + Σ_{i∈C} V_hi‖ − ‖a_h‖ for every row and head."""
+
+    V: Float[Tensor, "batch heads players dim"]  # 0 at padding and special tokens
+    anchor: Float[Tensor, "batch heads dim"]
+    alpha: Float[Tensor, "batch heads players"] | None = None  # what V was weighted by, where spins gate it
+
+    def whole(self) -> Float[Tensor, "batch heads"]:
+        """v_h(N)."""
+        a = self.anchor
+        return _norm(a + self.V.sum(-2)) - _norm(a)
+
+    def of(self, members: Shaped[Tensor, "batch coalitions players"]) -> Float[Tensor, "batch coalitions heads"]:
+        """v_h(C) for each row of `members`, 1 where a player is in C."""
+        S = torch.einsum("bcp,bhpd->bchd", members.to(self.V.dtype), self.V)
+        a = self.anchor.unsqueeze(1)
+        return _norm(a + S) - _norm(a)
+
+    def merged(self, members: Float[Tensor, "units players"]) -> "GameTerms":
+        """The same games with units of players as players: all pieces of a word at once."""
+        return replace(self, V=members.to(self.V) @ self.V, alpha=None)
+
+
+def _norm(S: Float[Tensor, "... dim"]) -> Float[Tensor, "..."]:
+    """‖S‖ with a gradient of 0 at 0."""
+    return safe_sqrt(S.square().sum(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelValues:
+    """What each player adds to each logit: Σ_i shapley_ci = logit_c − base_c to rounding."""
+
+    shapley: Float[Tensor, "labels players"]
+    banzhaf: Float[Tensor, "labels players"]
+    coupling: Float[Tensor, "labels players players"]  # Banzhaf interactions, zero diagonal
+    shapley_se: Float[Tensor, "labels players"]  # 0 where all coalitions were evaluated
+    banzhaf_se: Float[Tensor, "labels players"]
+    exact: bool
+    samples: int  # coalitions evaluated; per law where they were sampled
+
+
+def label_values(
+    V: Float[Tensor, "heads players dim"],
+    anchor: Float[Tensor, "heads dim"],
+    R: Float[Tensor, "labels heads"],
+    *,
+    samples: int = SAMPLES,
+    most: int = EXACT,
+    generator: sampling.Randomness = None,
+) -> LabelValues:
+    """φ^c = Σ_h R_ch φ_h, β^c and J^c of one text, from one estimate of all heads.
+
+    Up to `most` players every coalition is evaluated. Beyond that coalitions are sampled, the same ones for all heads,
+    so that what heads cancel in a logit is cancelled in its error too; the shares are then balanced to add up.
+
+    Args:
+        V: what each player brings to each head; float64 is kept, anything else is computed in float32.
+        anchor: a_h.
+        R: the readout.
+        samples: coalitions per law where they are sampled.
+        most: players up to which nothing is sampled.
+        generator: where the draws come from; None: a fixed seed.
+    """
+    check_count("samples", samples, least=4)
+    V = V if V.dtype == torch.float64 else V.float()
+    anchor, R = anchor.to(V), R.to(V)
+    n = V.shape[1]
+    if n <= most:
+        nothing = torch.zeros(len(R), n, dtype=torch.float64, device=V.device)
+        if not n:
+            return LabelValues(
+                nothing, nothing, nothing.new_zeros(len(R), 0, 0), nothing, nothing, exact=True, samples=1
+            )
+        table = R @ game_value(V, exact.all_coalitions(n, V.device), anchor=anchor)  # (labels, 2ⁿ)
+        table = table.double()
+        found = (exact.shapley(table), exact.banzhaf(table), exact.interactions(table))
+        return LabelValues(*found, nothing, nothing, exact=True, samples=1 << n)
+    # three axes, so that the heads are rows of a batch, which share their draws
+    values = estimate(V, samples=samples, anchor=anchor, couplings="pairs", generator=generator, validate=False)
+    assert isinstance(values.coupling, Tensor)
+    total = R @ values.grand()
+    size = (R.abs().unsqueeze(-1) * V.norm(dim=-1)).sum(1)  # (labels, players)
+    phi, beta = (_of_labels(R, mean) for mean in (values.phi, values.beta))
+    phi = balanced(phi, total, size)
+    J = torch.einsum("ch,hij->cij", R, values.coupling)
+    found = (phi.value.double(), beta.value.double(), J.double())
+    return LabelValues(*found, phi.se.double(), beta.se.double(), exact=False, samples=values.samples)
+
+
+def _of_labels(R: Float[Tensor, "labels heads"], mean: Mean) -> Mean:
+    """Σ_h R_ch of a mean over draws that the heads share, with the spread of the sums."""
+    return Mean.of(torch.einsum("ch,hkp->ckp", R, mean.delta), None, is_paired=mean.is_paired)
+
+
+def balanced(phi: Mean, total: Float[Tensor, "..."], size: Float[Tensor, "... players"]) -> Mean:
+    """φ_i − b_i (Σφ − total), b_i = size_i/Σ size: the sum of all shares is known, so their common error can go.
+
+    It stays unbiased and linear in the game, and 0 for a player of size 0; the shares become efficient.
+    """
+    excess = phi.delta.sum(-1, keepdim=True) - total[..., None, None]  # (..., samples, 1): of mean zero
+    b = size / size.sum(-1, keepdim=True).clamp(min=torch.finfo(size.dtype).tiny)
+    return Mean.of(phi.delta - b.unsqueeze(-2) * excess, None, is_paired=phi.is_paired)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadoutOutput:
+    """The record of a game readout: the games of the heads, and what their values make of the labels."""
+
+    output: Float[Tensor, "batch heads"]  # v_h(N): what R reads
+    terms: GameTerms
+    weight: Float[Tensor, "labels heads"]  # R
+    base: Float[Tensor, "labels"]  # b
+    real: Bool[Tensor, "batch tokens"]  # the players
+
+    @property
+    def alpha(self) -> Float[Tensor, "batch heads tokens"] | None:
+        """What V was weighted by, where spins gate it."""
+        return self.terms.alpha
+
+    @cached_property
+    def labels(self) -> tuple[LabelValues, ...]:
+        """`label_values` of each row over its players; computed when asked for."""
+        with torch.no_grad():
+            return tuple(
+                label_values(V[:, at], a, self.weight)
+                for V, a, at in zip(self.terms.V, self.terms.anchor, self.real, strict=True)
+            )
+
+    @cached_property
+    def label_shapley(self) -> Float[Tensor, "batch labels tokens"]:
+        """φ^c_i, 0 where a token is no player; Σ_i φ^c_i = logit_c − base_c."""
+        return self._spread([row.shapley for row in self.labels])
+
+    @cached_property
+    def label_banzhaf(self) -> Float[Tensor, "batch labels tokens"]:
+        """β^c_i."""
+        return self._spread([row.banzhaf for row in self.labels])
+
+    @cached_property
+    def label_coupling(self) -> Float[Tensor, "batch labels tokens tokens"]:
+        """J^c_ij."""
+        return self._spread([_spread(row.coupling.mT, at).mT for row, at in zip(self.labels, self.real, strict=True)])
+
+    def _spread(self, rows: list[Tensor]) -> Tensor:
+        """Numbers of players as numbers of all tokens, on the last axis."""
+        return torch.stack([_spread(row, at) for row, at in zip(rows, self.real, strict=True)])
+
+
+def _spread(row: Float[Tensor, "... players"], at: Bool[Tensor, "tokens"]) -> Float[Tensor, "... tokens"]:
+    found = row.new_zeros(*row.shape[:-1], len(at))
+    found[..., at] = row
+    return found
+
+
+class NormGames(nn.Module):
+    """States of several layers → the anchored norm games of `heads` heads.
+
+    Args:
+        dim: width of the states, of all layers side by side.
+        heads: norm games per text.
+        head_dim: numbers per token and head.
+        width: of the map u.
+        spins: "gate": V_hi is weighted by α_hi = (1 + tanh((n φ^norm_hi − μ_h)/γ_h))/2, the paper's attention without
+            couplings; "none": the games are of V itself.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    log_gamma: nn.Parameter | None
+    background: nn.Parameter | None
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        heads: int = 64,
+        head_dim: int = 4,
+        width: int = 256,
+        spins: Spins = "none",
+    ) -> None:
+        super().__init__()
+        for name, number in (("dim", dim), ("heads", heads), ("head_dim", head_dim), ("width", width)):
+            check_count(name, number)
+        check_choice("spins", spins, Spins)
+        self.dim, self.heads, self.head_dim, self.spins = dim, heads, head_dim, spins
+        # of each number of the states; without them a few large ones drown the rest, see `standardise`
+        self.register_buffer("mean", torch.empty(dim))
+        self.register_buffer("scale", torch.empty(dim))
+        self.token = nn.Linear(dim, width)
+        self.context = nn.Linear(dim, width, bias=False)
+        self.value = nn.Linear(width, heads * head_dim, bias=False)
+        self.lean = nn.Linear(width, heads * head_dim, bias=False)  # A: how the anchor leans with token 0
+        self.anchor = nn.Parameter(torch.empty(heads, head_dim))
+        gated = spins == "gate"
+        self.register_parameter("log_gamma", nn.Parameter(torch.empty(heads)) if gated else None)
+        self.register_parameter("background", nn.Parameter(torch.empty(heads)) if gated else None)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Small V beside anchors of length 2: every head starts nearly linear in ΣV."""
+        nn.init.zeros_(self.mean)
+        nn.init.ones_(self.scale)
+        for linear in (self.token, self.context):
+            nn.init.normal_(linear.weight, std=1.0 / (_STEP * (3.0 * self.dim) ** 0.5))
+        nn.init.zeros_(self.token.bias)
+        nn.init.normal_(self.value.weight, std=0.02)
+        nn.init.normal_(self.lean.weight, std=0.01)
+        nn.init.normal_(self.anchor, std=_ANCHOR * self.head_dim**-0.5)
+        if self.log_gamma is not None and self.background is not None:
+            nn.init.constant_(self.log_gamma, math.log(0.25))
+            nn.init.ones_(self.background)
+
+    @torch.no_grad()
+    def standardise(self, states: Float[Tensor, "rows dim"]) -> None:
+        """Take mean and spread of each number of the states from a sample of tokens; the map u starts from there."""
+        self.mean.copy_(states.mean(0))
+        self.scale.copy_(states.std(0).clamp(min=1e-6))
+
+    def terms(
+        self,
+        states: Float[Tensor, "batch tokens dim"],
+        players: Bool[Tensor, "batch tokens"],
+        *,
+        generator: sampling.Randomness = None,
+    ) -> GameTerms:
+        """The games of each text; tokens that are no players have V = 0.
+
+        Args:
+            states: of all layers side by side; token 0 is what the anchor leans with.
+            players: True at the tokens of words.
+            generator: where the draws of the spins' values come from, where spins gate V.
+        """
+        if states.dim() != 3 or states.shape[-1] != self.dim:
+            raise ValueError(f"states must be [batch, tokens, {self.dim}], got {list(states.shape)}")
+        with torch.autocast(states.device.type, enabled=False):
+            x = (states.to(self.value.weight.dtype) - self.mean) / self.scale * _STEP
+            u = nn.functional.gelu(self.token(x) + self.context(x[:, :1]))
+            V = self.value(u).unflatten(-1, (self.heads, self.head_dim)).transpose(1, 2)
+            V = V.masked_fill(~players[:, None, :, None], 0.0)  # (batch, heads, tokens, head_dim)
+            anchor = self.anchor + self.lean(u[:, 0]).unflatten(-1, (self.heads, self.head_dim))
+            if self.spins == "none":
+                return GameTerms(V, anchor)
+            alpha = self._alpha(V, anchor, players, generator)
+            return GameTerms(alpha.unsqueeze(-1) * V, anchor, alpha)
+
+    def _alpha(
+        self, V: Tensor, anchor: Tensor, players: Tensor, generator: sampling.Randomness
+    ) -> Float[Tensor, "batch heads tokens"]:
+        """α of the Ising model whose fields are the values of the game of V, as `NeuroGameAttention` has it."""
+        assert self.log_gamma is not None
+        assert self.background is not None
+        real = players.unsqueeze(1)
+        if generator is None and self.training:
+            generator = torch.randint(1 << 62, (), device=V.device)
+        values = estimate(V, mask=real, anchor=anchor, couplings="none", generator=generator, validate=False)
+        field = (l1_normalise(values.shapley) + l1_normalise(values.banzhaf)) / 2.0 * real.sum(-1, keepdim=True)
+        field = (field - self.background.unsqueeze(-1)).masked_fill(~real, 0.0)
+        return ising.solve(field, None, self.log_gamma.exp(), mask=real, validate=False).alpha
+
+    def forward(
+        self, states: Float[Tensor, "batch tokens dim"], players: Bool[Tensor, "batch tokens"]
+    ) -> Float[Tensor, "batch heads"]:
+        """v_h(N)."""
+        return self.terms(states, players).whole()
+
+
+class LinearReadout(nn.Module):
+    """logits = b + R v: R [labels, heads] over the values of the norm games, b the logits of a text without words."""
+
+    def __init__(self, heads: int, labels: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(heads, labels)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """b = 0."""
+        nn.init.normal_(self.out.weight, std=0.3)
+        nn.init.zeros_(self.out.bias)
+
+    @property
+    def weight(self) -> Float[Tensor, "labels heads"]:
+        """R."""
+        return self.out.weight
+
+    @property
+    def base(self) -> Float[Tensor, "labels"]:
+        """b."""
+        return self.out.bias
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights; games and readout share it."""
+        return self.out.weight.dtype
+
+    def forward(self, v: Float[Tensor, "... heads"]) -> Float[Tensor, "... labels"]:
+        """The logits."""
+        logits: Tensor = self.out(v.to(self.dtype))
+        return logits

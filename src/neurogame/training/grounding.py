@@ -1,0 +1,180 @@
+"""The objective that gives the game its meaning: logits(C) is what the model says of the words C.
+
+    L = CE(logits, y)
+      + λ_m KL(p(·|x) detached ‖ p(·|x_C))              the model learns to read incomplete texts
+      + λ_g ‖logits(C) − logits_{x_C} detached‖²        the game predicts it (both centred over the labels)
+
+x_C is the text with the words outside C removed, read by the same model in a pass of its own; C comes with its
+complement, so both together are one text long. `GroundedRows` gives each training row its words, `grounding_loss` adds
+the two terms, `coalition_r2` is the dev metric, `warm_start` fits the games to a frozen model before training begins.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from neurogame._types import Float
+from neurogame.data import PairDataset
+from neurogame.data.batching import EncodedDataset, sorted_batches
+from neurogame.data.removal import Removal
+from neurogame.data.words import read_words
+from neurogame.grounding.coalitions import centred, draw, r_squared, tokens_of
+from neurogame.grounding.fitting import GroundedGame, fit_games, fit_quality, observe
+from neurogame.grounding.texts import WORDS, CollateWords, WordRows, as_pairs, players_of
+from neurogame.modeling.model import NeuroGameForSequenceClassification
+from neurogame.readout import LinearReadout, NormGames, ReadoutOutput
+from neurogame.training.config import GroundingSection
+from neurogame.training.randomness import derive
+
+_DEV_COALITIONS = 4  # per pair of dev
+
+
+class GroundedRows(Dataset[dict[str, Any]]):
+    """Rows of an `EncodedDataset` with the word of each token, which is worked out when a row is read."""
+
+    def __init__(self, pairs: PairDataset, encoded: EncodedDataset, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.pairs, self.encoded, self.tokenizer = pairs, encoded, tokenizer
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens per row."""
+        return self.encoded.lengths
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        pair = self.pairs[index]
+        _, word_of = read_words(self.tokenizer, pair.premise, pair.hypothesis, self.encoded.max_length)
+        return {**self.encoded[index], WORDS: word_of}
+
+
+def grounding_loss(
+    model: nn.Module,
+    inputs: dict[str, Any],
+    word_of: Tensor,
+    outputs: Any,
+    section: GroundingSection,
+    removal: Removal,
+    generator: torch.Generator,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """The mean over rows and coalitions of the two terms: (masked, grounding), without their weights.
+
+    Args:
+        model: the model, as it is called in training.
+        inputs: what it was called with; its draws of coalitions are passed on.
+        word_of: the word of each token, −1 for none.
+        outputs: what it said of the whole texts, with the record of the game.
+        section: the objective.
+        removal: how words are taken out.
+        generator: where the coalitions come from.
+    """
+    real = inputs["attention_mask"].bool()
+    members = draw(players_of(word_of.cpu()), section.coalitions, section.law, generator=generator).to(real.device)
+    stays = tokens_of(members, word_of) & real.unsqueeze(1)
+    rows = len(real)
+    columns: dict[str, Tensor] = {str(name): inputs[name] for name in ("input_ids", "token_type_ids") if name in inputs}
+    repeated = {name: column.repeat(section.coalitions, 1) for name, column in columns.items()}
+    parts = removal.remove(repeated, stays.transpose(0, 1).flatten(0, 1), real.repeat(section.coalitions, 1))
+    options = {name: inputs[name] for name in ("generator",) if name in inputs}
+    said = model(**parts, **options)["logits"].float().unflatten(0, (section.coalitions, rows)).transpose(0, 1)
+    game: ReadoutOutput = outputs["game"]
+    values = game.terms.of(stays & game.real.unsqueeze(1))  # (rows, coalitions, heads)
+    predicted = nn.functional.linear(values, game.weight, game.base)
+    whole = outputs["logits"].float().detach().softmax(-1).unsqueeze(1)
+    masked = -(whole * said.log_softmax(-1)).sum(-1) + (whole * whole.clamp(min=1e-12).log()).sum(-1)
+    goal = said if section.two_sided else said.detach()
+    grounded = (centred(predicted) - centred(goal)).square().sum(-1)
+    return masked.mean(), grounded.mean()
+
+
+@torch.no_grad()
+def coalition_r2(
+    model: NeuroGameForSequenceClassification,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    section: GroundingSection,
+    max_length: int,
+    *,
+    batch_size: int = 64,
+    seed: int = 0,
+) -> float:
+    """R² of logits(C) for what the model says of x_C, on coalitions of `pairs` that are the same every time."""
+    rows, pad = WordRows(pairs, tokenizer, max_length), CollateWords(tokenizer)
+    removal = Removal.of(tokenizer, section.removal)
+    encoded = [rows[i] for i in range(len(rows))]
+    generator = torch.Generator().manual_seed(derive(seed, "coalition r2"))
+    predicted, said = [], []
+    was_training = model.training
+    model.eval()
+    for places in sorted_batches([row["length"] for row in encoded], batch_size):
+        batch = {name: column.to(model.device) for name, column in pad([encoded[i] for i in places]).items()}
+        word_of, real = batch.pop(WORDS), batch["attention_mask"].bool()
+        members = draw(players_of(word_of.cpu()), _DEV_COALITIONS, section.law, generator=generator).to(real.device)
+        stays = tokens_of(members, word_of) & real.unsqueeze(1)
+        game = model(**batch, output_game=True).game
+        predicted.append(nn.functional.linear(game.terms.of(stays & game.real.unsqueeze(1)), game.weight, game.base))
+        parts = [model(**removal.remove(batch, stays[:, c], real)).logits for c in range(_DEV_COALITIONS)]
+        said.append(torch.stack(parts, 1).float())
+    model.train(was_training)
+    return r_squared(torch.cat(predicted).flatten(0, 1), torch.cat(said).flatten(0, 1), _base(model))
+
+
+def _base(model: NeuroGameForSequenceClassification) -> Tensor:
+    assert isinstance(model.classifier, LinearReadout)
+    return model.classifier.base.detach().cpu()
+
+
+def warm_start(
+    model: NeuroGameForSequenceClassification,
+    teacher: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    data: PairDataset,
+    section: GroundingSection,
+    max_length: int,
+    *,
+    seed: int,
+    progress: Any = None,
+) -> dict[str, float]:
+    """Fit games and readout to the answers of a trained model on the same encoder; returns R² on what it was fitted to.
+
+    A random head under a trained encoder would ruin the encoder before it had learned to read it.
+    """
+    generator = torch.Generator().manual_seed(derive(seed, "warm start"))
+    places = torch.randperm(len(data), generator=generator)[: section.warm_texts].tolist()
+    pairs = as_pairs(data[i] for i in places)
+    config, games = model.config, model.pooling.games
+    assert isinstance(games, NormGames)
+    observed = observe(
+        teacher,
+        tokenizer,
+        pairs,
+        config.read_layers,
+        coalitions=section.coalitions,
+        law=section.law,
+        removal=section.removal,
+        max_length=max_length,
+        seed=derive(seed, "warm coalitions") % 2**31,
+        progress=progress,
+    )
+    game = GroundedGame(games.dim, config.num_labels, **game_options(config))
+    game.games.load_state_dict(games.state_dict())
+    game.readout.load_state_dict(model.classifier.state_dict())
+    fit_games(game, observed, steps=section.warm_steps, seed=seed)
+    games.load_state_dict(game.games.state_dict())
+    model.classifier.load_state_dict(game.readout.state_dict())
+    return fit_quality(game, observed)
+
+
+def game_options(config: Any) -> dict[str, Any]:
+    """Of `NormGames`, as a model's configuration has them."""
+    return {
+        "heads": config.readout_heads,
+        "head_dim": config.readout_dim,
+        "width": config.readout_width,
+        "spins": config.readout_spins,
+    }
