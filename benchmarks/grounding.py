@@ -51,7 +51,7 @@ from neurogame._types import Bool, Float, Tensor
 from neurogame.about import machine
 from neurogame.benchmark.explanations_cases import draw as draw_pairs
 from neurogame.benchmark.explanations_cases import words_of
-from neurogame.benchmark.explanations_work import WORD_PAIRS, answers
+from neurogame.benchmark.explanations_work import WORD_PAIRS
 from neurogame.data import Pair, PairDataset
 from neurogame.data import load as load_pairs
 from neurogame.data.words import tokenize, units
@@ -98,6 +98,7 @@ _FUNCTION = (
     "which what there here it its he him his she her hers they them their theirs we us our you your i me my"
 )
 FUNCTION_WORDS = frozenset(_FUNCTION.split())  # what is none of these and no negation is a content word
+FEWEST = 10  # pairs on which a claim can rest
 WORDS = {HOLDS: "found", FAILS: "the opposite found", NOTHING: "not found"}
 
 
@@ -317,7 +318,8 @@ def r2_summary(rows: Sequence[Record]) -> Record:
         sums = np.array([row[law] for row in rows], dtype=float)  # (pairs, bins, columns)
         whole = sums.sum(1)
         of_base = {name: figure(whole, about_base(name)) for name in ACCOUNTS}
-        best = max(ADDITIVE, key=lambda name: float(of_base[name]["value"]))
+        value = {name: float(of["value"]) for name, of in of_base.items()}.__getitem__
+        best = max(ADDITIVE, key=value)
         sizes = []
         for k, (low, high) in enumerate(pairwise(BINS)):
             count = sums[:, k, 0].sum()
@@ -330,6 +332,7 @@ def r2_summary(rows: Sequence[Record]) -> Record:
             "about the mean": {name: figure(whole, about_mean(name)) for name in ACCOUNTS},
             "best additive": best,
             "lost without interactions": figure(whole, about_base("game", less=best)),
+            "lost from b": figure(whole, about_base("game", less=max(ADDITIVE[:2], key=value))),
             "sizes": sizes,
         }
     return {"laws": laws}
@@ -612,9 +615,10 @@ def second_order_row(bench: Bench, pair: Pair, place: int) -> Record:
     n, at = game.players, bench.nli.labels.index(reading.prediction.label)
     pairs = interaction.word_pairs(n, WORD_PAIRS, seed=bench.seed + place)
     keep = np.concatenate([np.ones((1, n), dtype=bool), left_out(n), left_out(n, pairs)])
-    probabilities = answers(reading, "delete")(keep)[:, at]
-    logits = centred(evaluate(reading, torch.from_numpy(keep)).double())[:, at].numpy()
-    guessed = centred(game.logits(torch.from_numpy(keep)))[:, at].numpy()
+    C = torch.from_numpy(keep)
+    said = evaluate(reading, C).double()
+    probabilities = (said / bench.nli.temperature).softmax(-1)[:, at].numpy()
+    logits, guessed = (centred(of)[:, at].numpy() for of in (said, game.logits(C)))
 
     def delta(values: Array) -> Array:
         whole, alone, both = np.split(values, [1, 1 + n])
@@ -654,6 +658,8 @@ def claims_row(bench: Bench, pair: Pair, place: int, limits: Mapping[str, int]) 
     reading, game = bench.reading(pair)
     labels, said, where = bench.nli.labels, reading.prediction, reading.units
     values = precise(game)
+    # centred over the labels: what all logits have in common decides nothing, and nothing grounds it
+    shapley, banzhaf, J = (x - x.mean(0) for x in (values.shapley, values.banzhaf, values.coupling))
     words, sides = ([column[i] for i in where.read] for column in (where.names, where.sides))
     negative = [is_negation(word) for word in words]
     content = [not no and bare(word) not in FUNCTION_WORDS for word, no in zip(words, negative, strict=True)]
@@ -672,11 +678,11 @@ def claims_row(bench: Bench, pair: Pair, place: int, limits: Mapping[str, int]) 
     of_label |= {"across": of_label["negation"], "others": of_label["negation"], "near": at}
 
     def coupling(name: str) -> float | None:
-        found = [float(values.coupling[of_label[name], i, j]) for i, j in groups[name]]
+        found = [float(J[of_label[name], i, j]) for i, j in groups[name]]
         return sum(found) / len(found) if found else None
 
     no = torch.tensor(negative)
-    phi, beta = values.shapley[at].abs(), values.banzhaf[at].abs()
+    phi, beta = shapley[at].abs(), banzhaf[at].abs()
     alpha = bench.explain(pair, check=False).alpha
     assert alpha is not None
     return {
@@ -733,8 +739,7 @@ def claims_summary(rows: Sequence[Record]) -> Record:
 def _claim(name: str, what: str, sign: int, *, difference: Record, **beside: Record) -> Record:
     """One entry; `difference` is what the word rests on."""
     n, low, high = difference["pairs"], difference["low"], difference["high"]
-    known = n > 1 and not any(math.isnan(x) for x in (low, high))
-    said = WORDS[verdict((low, high), sign)] if known else "not measured"
+    said = WORDS[verdict((low, high), sign)] if n >= FEWEST else "too few pairs"
     return {"claim": name, "what": what, "n": n, "difference": difference, **beside, "found": said}
 
 

@@ -100,7 +100,8 @@ class NLI:
             model.config.id2label = dict(enumerate(self.labels))
             model.config.label2id = {label: i for i, label in enumerate(self.labels)}
         self.max_length = max_length(model, tokenizer)
-        self.explainer = explainer
+        if explainer is not None:
+            self.explainer = explainer
 
     @property
     def explainer(self) -> Explainer | None:

@@ -339,5 +339,6 @@ class LinearReadout(nn.Module):
 
     def forward(self, v: Float[Tensor, "... heads"]) -> Float[Tensor, "... labels"]:
         """The logits."""
-        logits: Tensor = self.out(v.to(self.dtype))
+        with torch.autocast(v.device.type, enabled=False):
+            logits: Tensor = self.out(v.to(self.dtype))
         return logits

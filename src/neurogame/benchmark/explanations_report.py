@@ -24,6 +24,7 @@ COMPARED = {  # metric → (ours, theirs) whose difference has an interval of it
         (
             *((ours, theirs) for ours in ("decision", "presence") for theirs in ("integrated_gradients", REFERENCE)),
             ("game", "attention"),
+            ("decision", "presence"),
         ),
     ),
     "auprc": (("decision", "random"), ("game", "random"), ("presence", "random"), ("people", "random")),

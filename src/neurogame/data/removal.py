@@ -6,8 +6,7 @@
     pad      [CLS] two dogs sleep [SEP] the dogs run [SEP]          nothing moves; attention_mask is 0 at what is out
 
 Explanations, training and fitted games all call `remove`. It knows ids and which of them stay; `words` says what a word
-is, `grounding.coalitions` which C are of interest. A NeuroGame model with players="words" reads [MASK] but does
-not pool it: to it, it is no word.
+is, `grounding.coalitions` which C are of interest.
 """
 
 from collections.abc import Mapping

@@ -28,6 +28,7 @@ from neurogame.hamiltonian import Hamiltonian
 
 SINGLES = 8  # words taken out one by one when a decision is checked
 SETS = 6  # sets of words left alone when a rationale is checked
+SAMPLES, FINE = 128, 1024  # coalitions per law of the game beyond what it enumerates; where it is a control variate
 MARGIN = 0.5  # of the game, in logits, from which on it is trusted to keep an answer
 
 
@@ -38,7 +39,8 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     assert question.target is not None
     labels, n = reading.nli.labels, game.players
     direction = question.direction(labels)
-    values = game.values(direction.unsqueeze(0), seed=question.seed)
+    refined = question.samples is not None
+    values = game.values(direction.unsqueeze(0), samples=FINE if refined else SAMPLES, seed=question.seed)
     phi, J = values.shapley[0], values.coupling[0]
     errors = {"shapley_se": values.shapley_se[0], "banzhaf_se": values.banzhaf_se[0]}
     ends = game.logits(torch.tensor([[False], [True]]).expand(2, n))
@@ -55,8 +57,10 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         "logit_error": float(((ends[1] - said) - (ends[1] - said).mean()).abs().max()),
         "r2": game.r2,
     }
-    if question.samples is not None:
-        found = refine(InputGame.of(reading, question), game, direction, phi, question)
+    if refined:
+        found = refine(
+            InputGame.of(reading, question, game.removal), game, direction, phi, errors["shapley_se"], question
+        )
         phi, errors["shapley_se"] = found.shapley, found.se
         diagnostics |= {"refined": True, "passes": found.passes, "samples": found.passes, "exact": found.exact}
         diagnostics |= {"origin": found.origin, "total": found.total, "logit_error": 0.0, "reached": found.reached}
@@ -99,24 +103,26 @@ def decided(logits: Float[Tensor, "... labels"], labels: tuple[str, ...], questi
 def unchecked(reading: Reading, game: WordGame, question: Question) -> Claims:
     """The same claims on the word of the game alone."""
     labels = reading.nli.labels
-    now, margin = _alone(reading, game, question)
+    now, logits = _alone(reading, game, question)
+    margin = decided(logits, labels, question)
     swing = tuple(i for i in range(game.players) if (float(margin[i]) > 0) != now)
     path = _path(game, labels, question)
-    kept = [C for C in path if float(decided(game.logits(C), labels, question)) > 0]
+    kept = [C for C in path if float(decided(game.logits(C), labels, question)) > MARGIN]
     rationale = _places(min(kept, key=lambda C: int(C.sum()))) if kept and now else None
-    becomes = [_said(game.logits(_without(game.players, i)), labels, question) for i in swing]
+    becomes = [_said(logits[i], labels, question) for i in swing]
     return Claims(swing, rationale, {"checked": False, "check_passes": 0, "swing_to": becomes})
 
 
 def check(reading: Reading, game: WordGame, question: Question) -> Claims:
     """Words that the game finds most likely to swing, and sets that it finds to keep the answer, tried for real."""
     labels, n = reading.nli.labels, game.players
-    now, margin = _alone(reading, game, question)
+    now, logits = _alone(reading, game, question)
+    margin = decided(logits, labels, question)
     order = (margin if now else -margin).argsort(stable=True).tolist()
     singles = sorted(order[:SINGLES])
     sets = _candidates(game, labels, question) if now else []
     tried = torch.stack([*(_without(n, i) for i in singles), *sets])
-    answers = evaluate(reading, tried).double()
+    answers = evaluate(reading, tried, game.removal).double()
     kept = (decided(answers, labels, question) > 0).tolist()
     swing = tuple(i for place, i in enumerate(singles) if kept[place] != now)
     becomes = [_said(answers[singles.index(i)], labels, question) for i in swing]
@@ -135,16 +141,16 @@ def check(reading: Reading, game: WordGame, question: Question) -> Claims:
     return Claims(swing, rationale, diagnostics)
 
 
-def _alone(reading: Reading, game: WordGame, question: Question) -> tuple[bool, Float[Tensor, "words"]]:
-    """Whether the model decides for the target, and the margin that the game leaves without each word.
+def _alone(reading: Reading, game: WordGame, question: Question) -> tuple[bool, Float[Tensor, "words labels"]]:
+    """Whether the model decides for the target, and the logits that the game leaves without each word.
 
-    The model's own margin is known; the game is asked only for the change.
+    The model's own logits are known; the game is asked only for the change.
     """
     labels, n = reading.nli.labels, game.players
     said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
     whole = torch.ones(1, n, dtype=torch.bool)
     change = game.logits(~torch.eye(n, dtype=torch.bool)) - game.logits(whole)
-    return bool(decided(said, labels, question) > 0), decided(said + change, labels, question)
+    return bool(decided(said, labels, question) > 0), said + change
 
 
 def _path(game: WordGame, labels: tuple[str, ...], question: Question) -> list[Bool[Tensor, "words"]]:

@@ -2,12 +2,15 @@
 
     φ = φ_game + ρ/n + x + P E[s (y − s·x)]/(1 − κ)
 
-r(C) = ℓ(x_C) − ℓ(C) is what the game misses, ρ = r(N) − r(∅). A pair (C, N∖C) is drawn with sizes ∝ 1/(s(n − s)) and
-C uniform within a size; s_i = ±1 for i in or out of C, y = r(C) − r(N∖C), κ = E[s_i s_j] for i ≠ j, P = I − 11ᵀ/n.
-Under that law least squares gives the Shapley values (Charnes et al., 1988), and its normal equations are known in
-closed form: the expectation above is exact for every fixed x ⊥ 1 (Covert and Lee, 2021, have x = 0). x is the
-least-squares fit of y on s over the *other* folds of the draws, so every fold, and their mean, is unbiased, and what a
-linear model explains of the residual costs no variance. Standard errors are those of the mean over pairs.
+r(C) = ℓ(x_C) − ℓ(C) is what the game misses, ρ = r(N) − r(∅). A pair (C, N∖C) has sizes ∝ 1/(k(n − k)) and C uniform
+within a size; s_i = ±1 for i in or out of C, y = r(C) − r(N∖C), κ = E[s_i s_j] for i ≠ j, P = I − 11ᵀ/n. Under that law
+least squares gives the Shapley values (Charnes et al., 1988), and its normal equations are known in closed form: the
+expectation above is exact for every fixed x ⊥ 1 (Covert and Lee, 2021, have x = 0).
+
+Two strata: all pairs ({i}, N∖i), a third of the law at twenty words, are evaluated and not drawn; the others are drawn.
+x is the least-squares fit of y on s over the first stratum and the *other* folds of the draws. So every fold, and their
+mean, is unbiased, and what a linear model explains of the residual costs no variance. Standard errors are those of the
+mean over the draws; the error of φ_game, where that is sampled, is added.
 """
 
 from dataclasses import dataclass
@@ -18,12 +21,12 @@ from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
 from neurogame.explanation.reading import Question
 from neurogame.explanation.removal import InputGame
-from neurogame.grounding.coalitions import draw
 from neurogame.grounding.game import WordGame
 
 FOLDS = 5
 _ROUND = 32  # passes between two looks at the error
 _RIDGE = 1e-6
+_LEAST = 5  # pairs that must be left to draw
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,12 @@ class Refined:
 
 
 def refine(
-    v: InputGame, game: WordGame, direction: Float[Tensor, "labels"], phi: Float[Tensor, "words"], question: Question
+    v: InputGame,
+    game: WordGame,
+    direction: Float[Tensor, "labels"],
+    phi: Float[Tensor, "words"],
+    error: Float[Tensor, "words"],
+    question: Question,
 ) -> Refined:
     """From at most `question.samples` passes, or fewer where `question.error` is reached before.
 
@@ -49,6 +57,7 @@ def refine(
         game: the game that predicts it.
         direction: of the logits.
         phi: the Shapley values of `game`.
+        error: their standard errors.
         question: with how many passes at most, which error, which seed.
     """
     n, most = v.players, question.samples
@@ -62,44 +71,87 @@ def refine(
     ends = torch.tensor([[False], [True]]).expand(2, n)
     said, guessed = v(ends), game.logits(ends) @ direction
     rest = float((said[1] - said[0]) - (guessed[1] - guessed[0]))
-    generator = torch.Generator().manual_seed(question.seed)
-    pairs = max(2, (most - 2) // 2)
-    C = draw([n], 2 * pairs, "shapley", generator=generator)[0, :pairs]
-    residual = torch.empty(0, dtype=torch.float64)
-    step = pairs if question.error is None else _ROUND // 2
-    estimate = se = phi
-    while len(residual) < pairs:
-        some = C[len(residual) : len(residual) + step]
-        both = torch.cat([some, ~some])
+
+    def odd(C: Bool[Tensor, "pairs words"]) -> Float[Tensor, "pairs"]:
+        both = torch.cat([C, ~C])
         inside, outside = (v(both) - game.logits(both) @ direction).chunk(2)
-        residual = torch.cat([residual, inside - outside])
-        correction, se = residual_shapley(C[: len(residual)], residual, rest)
-        estimate = phi + correction
-        if question.error is not None and len(residual) > 2 * FOLDS and float(se.max()) <= question.error:
+        return inside - outside
+
+    pairs = (most - 2) // 2
+    if pairs < 2:
+        raise ValueError(
+            f"samples = {most}: refining needs at least 6 forward passes, the whole and nothing among them"
+        )
+    single = torch.eye(n, dtype=torch.bool) if pairs >= n + _LEAST and n > 3 else torch.zeros(0, n, dtype=torch.bool)
+    first = odd(single) if len(single) else torch.zeros(0, dtype=torch.float64)
+    C = drawn(n, pairs - len(single), inner=len(single) > 0, seed=question.seed)
+    y = torch.zeros(0, dtype=torch.float64)
+    step = len(C) if question.error is None else _ROUND // 2
+    estimate, se = phi, torch.full_like(phi, torch.inf)
+    while len(y) < len(C):
+        y = torch.cat([y, odd(C[len(y) : len(y) + step])])
+        correction, se = residual_shapley(C[: len(y)], y, rest, single, first)
+        estimate, se = phi + correction, (se.square() + error.square()).sqrt()
+        if question.error is not None and len(y) > 2 * FOLDS and float(se.max()) <= question.error:
             break
     reached = None if question.error is None else bool(float(se.max()) <= question.error)
-    passes = 2 * len(residual) + 2
+    passes = 2 * (len(y) + len(single)) + 2
     origin, total = float(said[0]), float(said[1] - said[0])
     return Refined(estimate, se, passes, exact=False, origin=origin, total=total, reached=reached)
 
 
+def drawn(n: int, count: int, *, inner: bool, seed: int) -> Bool[Tensor, "pairs words"]:
+    """Coalitions of k words with probability ∝ 1/(k(n − k)), k = 1 … n − 1, or with `inner` 2 … n − 2."""
+    generator = torch.Generator().manual_seed(seed)
+    k = torch.arange(2, n - 1) if inner else torch.arange(1, n)
+    size = k[torch.multinomial(1.0 / (k * (n - k)), count, replacement=True, generator=generator)]
+    rank = torch.rand(count, n, generator=generator).argsort(-1).argsort(-1)
+    return rank < size.unsqueeze(-1)
+
+
 def residual_shapley(
-    C: Bool[Tensor, "pairs words"], y: Float[Tensor, "pairs"], total: float
+    C: Bool[Tensor, "pairs words"],
+    y: Float[Tensor, "pairs"],
+    total: float,
+    single: Bool[Tensor, "words words"] | None = None,
+    first: Float[Tensor, "words"] | None = None,
 ) -> tuple[Float[Tensor, "words"], Float[Tensor, "words"]]:
-    """Shapley values of r from y = r(C) − r(N∖C), and their standard errors; total = r(N) − r(∅)."""
+    """Shapley values of r, and their standard errors.
+
+    Args:
+        C: pairs that were drawn, by one of their coalitions.
+        y: r(C) − r(N∖C) of each.
+        total: r(N) − r(∅).
+        single: all {i}, where the pairs ({i}, N∖i) were evaluated and C has none of them.
+        first: r({i}) − r(N∖i) of each.
+    """
     pairs, n = C.shape
-    s = torch.where(C, 1.0, -1.0).double()
-    y = y.double() - s.sum(-1) * total / n  # equal shares taken off: what is left sums to 0
-    centred = s - s.mean(-1, keepdim=True)  # P s
+    s, y = _centred(C, y, total)
+    exact_s, exact_y = _centred(C[:0] if single is None else single, y[:0] if first is None else first, total)
+    share = singles(n) if len(exact_y) else 0.0  # of the law, that the first stratum has
     folds = min(FOLDS, pairs)
     rows = torch.empty(pairs, n, dtype=torch.float64)
     for fold in range(folds):
         inside = torch.arange(pairs) % folds == fold
-        x = _linear(centred[~inside], y[~inside])
-        rows[inside] = x + centred[inside] * (y[inside] - centred[inside] @ x).unsqueeze(-1) / (1.0 - correlation(n))
-    # of two words or fewer pairs than that there is no spread to tell
+        x = _linear(torch.cat([exact_s, s[~inside]]), torch.cat([exact_y, y[~inside]]))
+        known = (exact_s * (exact_y - exact_s @ x).unsqueeze(-1)).mean(0) if share else torch.zeros(n).double()
+        drawn = s[inside] * (y[inside] - s[inside] @ x).unsqueeze(-1)
+        rows[inside] = x + (share * known + (1.0 - share) * drawn) / (1.0 - correlation(n))
     spread = rows.std(0) / pairs**0.5 if pairs > 1 else torch.full((n,), torch.inf).double()
     return total / n + rows.mean(0), spread
+
+
+def _centred(C: Tensor, y: Tensor, total: float) -> tuple[Float[Tensor, "pairs words"], Float[Tensor, "pairs"]]:
+    """P s of each pair, and y less what equal shares of the total explain."""
+    s = torch.where(C, 1.0, -1.0).double()
+    return s - s.mean(-1, keepdim=True), y.double() - s.sum(-1) * total / C.shape[1]
+
+
+def singles(n: int) -> float:
+    """The probability of sizes 1 and n − 1."""
+    k = torch.arange(1, n, dtype=torch.float64)
+    law = 1.0 / (k * (n - k))
+    return float((law[0] + law[-1]) / law.sum()) if n > 2 else 1.0
 
 
 def correlation(n: int) -> float:

@@ -72,9 +72,9 @@ class InputGame:
     seen: dict[bytes, Float[Tensor, "labels"]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, reading: Reading, question: Question) -> "InputGame":
+    def of(cls, reading: Reading, question: Question, mode: Mode = "delete") -> "InputGame":
         """The game of what is asked."""
-        return cls(reading, question.direction(reading.nli.labels))
+        return cls(reading, question.direction(reading.nli.labels), mode)
 
     @property
     def players(self) -> int:

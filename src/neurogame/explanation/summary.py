@@ -116,14 +116,12 @@ def sentence(ex: Explanation) -> str:
     """
     said = ex.prediction
     head = f"{said.label.capitalize()} ({_percent(said.probabilities[said.label])})"
-    if ex.target is not None and ex.target != said.label:
-        against = "" if ex.contrast is None else f" over {ex.contrast}"
-        head += f"; for {ex.target}{against} (instead)"
-    elif ex.contrast is not None:
-        head += f" rather than {ex.contrast}"
+    other = "" if ex.contrast is None else f" rather than {ex.contrast}"
+    head += other if ex.target in (None, said.label) else f"; what speaks for {ex.target}{other}"
     top = [i for i in ranked(ex) if ex.scores[i] > 0][:2]
-    pair = next(((i, j) for i, j, _ in ex.answers() if ex.scores[i] > 0 or ex.scores[j] > 0), None)
-    if pair is not None and (not top or set(pair) & set(top)):
+    strong = [(i, j) for i, j, _ in ex.answers() if ex.scores[i] > 0 and ex.scores[j] > 0]
+    pair = next((both for both in strong if top[0] in both), None)
+    if pair is not None:
         reason = f"{_quoted(ex, pair[0])} in the premise, {_quoted(ex, pair[1])} in the hypothesis"
     elif top:
         reason = " and ".join(_quoted(ex, i) for i in top)
@@ -137,6 +135,9 @@ def _consequence(ex: Explanation) -> str:
     without = ex.diagnostics.get("without") or {}
     if ex.swing and ex.diagnostics.get("checked"):
         i = max(ex.swing, key=lambda i: max(without[str(i)].values()) if str(i) in without else 0.0)
+        if ex.contrast is not None:
+            to = dict(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)).get(i, ex.contrast)
+            return f"Without {_quoted(ex, i)} {to} would be ahead of the other."
         then = without[str(i)]
         label = max(then, key=then.__getitem__)
         return f"Without {_quoted(ex, i)} the model would say {label} ({_percent(then[label])})."

@@ -101,7 +101,8 @@ class Explainer:
         with torch.inference_mode():
             terms = self.game.games.terms(states, players)
             readout = self.game.readout
-            return WordGame.of(terms, members, readout.weight, readout.base, source="explainer", r2=self.r2)
+            papers: dict[str, Any] = {"source": "explainer", "removal": self.removal, "r2": self.r2}
+            return WordGame.of(terms, members, readout.weight, readout.base, **papers)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write explainer.json and explainer.safetensors; the weights in float16, in which they were rounded."""
@@ -147,6 +148,17 @@ def digest(model: PreTrainedModel) -> str:
     return found.hexdigest()
 
 
+def _layers(model: PreTrainedModel, asked: Sequence[int] | None) -> tuple[int, ...]:
+    """Those asked for, or four of the encoder's; what the model does not have is refused."""
+    last = getattr(model.config, "num_hidden_layers", None)
+    if not isinstance(last, int):
+        raise ValueError(f"{type(model).__name__} has no layers of hidden states that a game could read")
+    for layer in asked or ():
+        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer <= last:
+            raise ValueError(f"layers has {layer!r:.20}; the encoder has 0 (the embeddings) to {last}")
+    return read_layers(last, None if asked is None else list(asked))
+
+
 def ground(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -185,7 +197,7 @@ def ground(
     pairs = as_pairs(texts)[:most]
     if len(pairs) < 2:
         raise ValueError(f"{len(pairs)} texts are too few to fit a game on; some thousands are usual, 2 the least")
-    chosen = tuple(layers) if layers is not None else read_layers(int(model.config.num_hidden_layers))
+    chosen = _layers(model, layers)
     held = max(1, min(MOST_HELD_OUT, int(_HELD_OUT * len(pairs))))
     common: dict[str, Any] = {"law": law, "removal": removal, "max_length": max_length, "progress": progress}
     observed = observe(model, tokenizer, pairs[held:], chosen, coalitions=coalitions, seed=seed, **common)

@@ -113,6 +113,8 @@ def observe(
     rows, pad, remover = WordRows(pairs, tokenizer, max_length), CollateWords(tokenizer), Removal.of(tokenizer, removal)
     encoded = [rows[i] for i in range(len(rows))]
     kept = [i for i, row in enumerate(encoded) if max(row[WORDS]) >= 0]
+    if not kept:
+        raise ValueError(f"none of the {len(pairs)} texts has a word that the tokenizer keeps")
     generator = torch.Generator().manual_seed(seed)
     found: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]] = {}
     model.eval()
@@ -182,18 +184,22 @@ def fit_games(
     generator = torch.Generator().manual_seed(seed)
     order: list[list[int]] = []
     game.train()
-    for _ in range(steps):
-        if not order:
-            order = _grouped([len(x) for x in observed.states], batch_size, generator)
-        states, inside, players, logits = observed.batch(order.pop())
-        loss = (centred(game(states, inside, players)) - centred(logits)).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(game.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        if progress is not None:
-            progress(1)
+    with torch.random.fork_rng(devices=[]):  # what spins that gate V draw, too, belongs to the seed
+        torch.manual_seed(seed)
+        for _ in range(steps):
+            if not order:
+                order = _grouped([len(x) for x in observed.states], batch_size, generator)
+            states, inside, players, logits = observed.batch(order.pop())
+            loss = (centred(game(states, inside, players)) - centred(logits)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(game.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            if progress is not None:
+                progress(1)
+    with torch.no_grad():  # what is common to all labels was not fitted, and is no answer
+        game.readout.out.weight -= game.readout.out.weight.mean(0, keepdim=True) if len(observed.empty) > 1 else 0.0
     game.readout.out.bias.requires_grad = True
     game.eval()
 

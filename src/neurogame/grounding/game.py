@@ -6,7 +6,8 @@ from typing import Literal
 import torch
 
 from neurogame._types import Bool, Float, Tensor
-from neurogame.readout import GameTerms, LabelValues, label_values
+from neurogame.data.removal import Mode
+from neurogame.readout import SAMPLES, GameTerms, LabelValues, label_values
 
 Source = Literal["readout", "explainer"]
 
@@ -19,6 +20,7 @@ class WordGame:
         V, anchor: of every head; a word is the sum of its pieces, what belongs to no word is in the anchor.
         R, base: the readout, and the logits of a text without words.
         source: "readout" where the game is the model's own classifier, "explainer" where it was fitted to one.
+        removal: how words are taken out of the texts that it predicts.
         r2: how well it predicted the model on held-out coalitions when it was fitted; None where that is not known.
     """
 
@@ -27,6 +29,7 @@ class WordGame:
     R: Float[Tensor, "labels heads"]
     base: Float[Tensor, "labels"]
     source: Source = "readout"
+    removal: Mode = "delete"
     r2: float | None = None
 
     @classmethod
@@ -38,6 +41,7 @@ class WordGame:
         base: Float[Tensor, "labels"],
         *,
         source: Source = "readout",
+        removal: Mode = "delete",
         r2: float | None = None,
     ) -> "WordGame":
         """From the games of a batch of one text; `members` is 1 where a token belongs to a word."""
@@ -47,7 +51,7 @@ class WordGame:
         outside = V.sum(1) - (members @ V).sum(1)  # (heads, dim): players that are no words
         inside = a + outside
         shift = R @ (inside.norm(dim=-1) - a.norm(dim=-1))
-        return cls(members @ V, inside, R, base + shift, source, r2)
+        return cls(members @ V, inside, R, base + shift, source, removal, r2)
 
     @property
     def players(self) -> int:
@@ -62,7 +66,9 @@ class WordGame:
         found: Tensor = (self.base + v @ self.R.mT).double()
         return found.reshape(*C.shape[:-1], -1)
 
-    def values(self, direction: Float[Tensor, "asked labels"] | None = None, *, seed: int = 0) -> LabelValues:
+    def values(
+        self, direction: Float[Tensor, "asked labels"] | None = None, *, samples: int = SAMPLES, seed: int = 0
+    ) -> LabelValues:
         """φ, β and J of every label, or of the combinations of logits that `direction` asks for."""
         R = self.R if direction is None else direction.to(self.R) @ self.R
-        return label_values(self.V, self.anchor, R, generator=None if seed == 0 else seed)
+        return label_values(self.V, self.anchor, R, samples=samples, generator=None if seed == 0 else seed)

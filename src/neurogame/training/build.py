@@ -23,6 +23,7 @@ from neurogame.modeling import (
     NeuroGameForSequenceClassification,
 )
 from neurogame.modeling.checking import UNLOADABLE
+from neurogame.modeling.configuration import special_token_ids
 from neurogame.modeling.loading import load_classifier, load_tokenizer
 from neurogame.modeling.words import build_tokenizer, read_vectors
 from neurogame.nli import max_length
@@ -114,6 +115,8 @@ def _regrown(name: str, options: dict[str, Any]) -> NeuroGameForSequenceClassifi
     """The encoder of a trained NeuroGame model under a new game readout; labels and special tokens stay."""
     old = NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32)
     fields = {key: value for key, value in options.items() if key not in ("head", "preset", "attention")}
+    if not old.config.special_token_ids:
+        fields = {"special_token_ids": special_token_ids(load_tokenizer(name)), **fields}
     config = NeuroGameConfig.from_dict({**old.config.to_dict(), "temperature": 1.0, **fields})
     return NeuroGameForSequenceClassification(config, old.encoder)
 

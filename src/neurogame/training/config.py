@@ -6,7 +6,7 @@ with one line that names the file, the key, what was found and what is allowed.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 from pydantic import (
@@ -265,7 +265,8 @@ class RunConfig(Section):
             raise ValueError(f"training.encoder_dropout needs an encoder, not kind = {model.kind!r}")
         if training.grounding is not None:
             self._check_grounding()
-        if training.gamma != GammaSection() and (model.kind, model.head) != ("neurogame", "neurogame"):
+        spins = (model.kind, model.head, model.options.get("readout", "ffn")) == ("neurogame", "neurogame", "ffn")
+        if training.gamma != GammaSection() and not spins:
             raise ValueError(
                 f"training.gamma needs the neurogame head, not kind = {model.kind!r}, head = {model.head!r}"
             )
@@ -276,6 +277,8 @@ class RunConfig(Section):
         model, training = self.model, self.training
         if model.kind != "neurogame" or model.options.get("readout") != "game":
             raise ValueError("training.grounding needs a game to ground: model.options.readout = 'game'")
+        if model.options.get("players") != "words":
+            raise ValueError("training.grounding needs words as players: model.options.players = 'words'")
         if training.mixup > 0 or training.premise_word_dropout > 0:
             other = "mixup" if training.mixup > 0 else "premise_word_dropout"
             raise ValueError(f"training.grounding and training.{other} exclude each other: both change the text")
@@ -322,6 +325,9 @@ def _allowed(location: tuple[Any, ...]) -> list[str]:
     section: Any = RunConfig
     for part in location:
         section = section.model_fields[part].annotation
+        section = next(
+            (kind for kind in get_args(section) if kind is not type(None)), section
+        )  # of one that may be off
     return list(section.model_fields)
 
 
