@@ -73,6 +73,86 @@ def accuracy(whole: Record, name: str) -> Figure | None:
     return {"value": percent * (given["grounded"] - given["shipped"]), "low": None, "high": None}
 
 
+# what of results/explanations_NAME.json is a target: metric, ours, theirs, relation, bound
+COMPARISONS = (
+    ("comprehensiveness", "decision", "kernelshap", "≥", 0.0),
+    ("sufficiency", "decision", "kernelshap", "≤", 0.0),
+    ("comprehensiveness", "decision", "presence", "≥", 0.0),
+    ("sufficiency", "decision", "presence", "≤", 0.0),
+    ("auprc", "decision", "random", "≥", 0.10),
+)
+SHOWN = (
+    "comprehensiveness",
+    "sufficiency",
+    "normalised comprehensiveness",
+    "normalised sufficiency",
+    "comprehensiveness, mask",
+    "sufficiency, mask",
+    "comprehensiveness, pad",
+    "sufficiency, pad",
+    "deletion auc",
+    "insertion auc",
+    "tau_loo",
+    "auprc",
+)
+
+
+def deleted(name: str, folder: Path = RESULTS) -> Record | None:
+    """What `neurogame benchmark explanations` found for a name; None: nothing yet."""
+    return read(folder / f"explanations_{name}.json")
+
+
+def compared(name: str, metric: str, ours: str, theirs: str) -> Figure | None:
+    """The paired difference of two methods."""
+    found = deleted(name)
+    wanted = (metric, ours, theirs)
+    return next(
+        (d for d in (found or {}).get("differences", ()) if (d["metric"], d["row"], d["against"]) == wanted), None
+    )
+
+
+def of_deletion(name: str) -> str:
+    """Every method's figures, then whether the metrics tell a degraded copy apart."""
+    found = deleted(name)
+    if found is None:
+        return "not measured"
+    rows = []
+    for row in found["rows"]:
+        figures = row["figures"]
+        rows.append([row["row"], *(f"{span(figures.get(m))}{_pairs(figures.get(m))}" for m in SHOWN)])
+    text = pipes(["", *SHOWN], rows)
+    degraded = found.get("degraded")
+    if degraded:
+        blind = {metric: methods for metric, methods in degraded["not told apart"].items() if methods}
+        told = "; ".join(f"{metric}: {', '.join(methods)}" for metric, methods in blind.items()) or "none"
+        text += f"\n\nMetrics that do not tell a method from a degraded copy of it (interval contains 0): {told}."
+    return text
+
+
+def _pairs(figure: Figure | None) -> str:
+    return "" if figure is None or figure.get("pairs") is None else f" [{figure['pairs']}]"
+
+
+def of_readouts(folder: Path = RESULTS) -> str | None:
+    """The variants of the game, from benchmarks/readouts.py."""
+    found = read(folder / "readouts.json")
+    if found is None:
+        return None
+    rows = [
+        [
+            row["variant"],
+            *(f"{number(row[f])} ± {number(row[f + '_sd'])}" for f in ("r2", "r2_about_mean", "cpu_seconds")),
+        ]
+        for row in found["rows"]
+    ]
+    used = found["settings"]
+    note = (
+        f"Frozen embedded model, {used['texts']} training pairs of SNLI with {used['coalitions']} coalitions each, "
+        f"{used['steps']} steps, {len(used['seeds'])} seeds (± their standard deviation), {used['dev']} dev pairs."
+    )
+    return pipes(["", "R² about b", "about the mean", "seconds to fit"], rows) + "\n\n" + note
+
+
 def targets(whole: Record, names: list[str]) -> str:
     """What was to be reached, and for each name what was found."""
     first = [cell(accuracy(whole, name), "≥", -0.5) for name in names]
@@ -88,6 +168,9 @@ def targets(whole: Record, names: list[str]) -> str:
                 found = None
             cells.append(cell(found, relation, target, factor))
         body.append([what, f"{relation} {number(target)}", *cells])
+    for metric, ours, theirs, relation, bound in COMPARISONS:
+        cells = [cell(compared(name, metric, ours, theirs), relation, bound) for name in names]
+        body.append([f"{metric}, {ours} − {theirs}", f"{relation} {number(bound)}", *cells])
     return pipes(["", "target", *names], body, left=2)
 
 
@@ -241,6 +324,12 @@ def tables(whole: Record) -> str:
         for name in there:
             found = whole[name]["parts"][part]
             blocks += [f"**{name}**, {found['pairs']} pairs of {whole[name]['protocol']['data']}:", render(found)]
+    blocks.append("### By deletion")
+    for name in names:
+        blocks += [f"**{name}**, pairs in square brackets:", of_deletion(name)]
+    variants = of_readouts()
+    if variants is not None:
+        blocks += ["### Where the spins stand, and other variants", variants]
     return "\n\n".join(blocks)
 
 

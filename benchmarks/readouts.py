@@ -2,9 +2,9 @@
 
     python benchmarks/readouts.py --root DATA        # half an hour of one core, once the passes are done
 
-The embedded model, frozen, is asked about coalitions of words of TEXTS training pairs (SNLI), once. Then each variant of
-the game is fitted to the same answers, three seeds each, and judged on coalitions of SNLI dev pairs: R² about b and about
-the mean, and the seconds that fitting took. Variants:
+The embedded model, frozen, is asked about coalitions of words of TEXTS training pairs (SNLI), once. Then each variant
+of the game is fitted to the same answers, three seeds each, and judged on coalitions of SNLI dev pairs: R² about b and
+about the mean, and the seconds that fitting took. Variants:
 
     spins none     the game of V itself; α of the Hamiltonian explains and changes nothing (what ships)
     spins gate     V weighted by the α of the paper's layer before the readout

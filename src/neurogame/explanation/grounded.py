@@ -106,8 +106,8 @@ def unchecked(reading: Reading, game: WordGame, question: Question) -> Claims:
     now, logits = _alone(reading, game, question)
     margin = decided(logits, labels, question)
     swing = tuple(i for i in range(game.players) if (float(margin[i]) > 0) != now)
-    path = _path(game, labels, question)
-    kept = [C for C in path if float(decided(game.logits(C), labels, question)) > MARGIN]
+    path, floor = _path(game, labels, question), _floor(reading, game, question)
+    kept = [C for C in path if float(decided(game.logits(C), labels, question)) > floor + MARGIN]
     rationale = _places(min(kept, key=lambda C: int(C.sum()))) if kept and now else None
     becomes = [_said(logits[i], labels, question) for i in swing]
     return Claims(swing, rationale, {"checked": False, "check_passes": 0, "swing_to": becomes})
@@ -120,13 +120,18 @@ def check(reading: Reading, game: WordGame, question: Question) -> Claims:
     margin = decided(logits, labels, question)
     order = (margin if now else -margin).argsort(stable=True).tolist()
     singles = sorted(order[:SINGLES])
-    sets = _candidates(game, labels, question) if now else []
+    floor = _floor(reading, game, question)
+    sets = _candidates(game, labels, question, floor) if now else []
     tried = torch.stack([*(_without(n, i) for i in singles), *sets])
     answers = evaluate(reading, tried, game.removal).double()
-    kept = (decided(answers, labels, question) > 0).tolist()
+    margins = decided(answers, labels, question)
+    kept = (margins > 0).tolist()
     swing = tuple(i for place, i in enumerate(singles) if kept[place] != now)
     becomes = [_said(answers[singles.index(i)], labels, question) for i in swing]
-    good = [C for C, keeps in zip(sets, kept[len(singles) :], strict=True) if keeps]
+    left = margins[len(singles) :].tolist()
+    good = [C for C, m in zip(sets, left, strict=True) if m > floor] or [
+        C for C, m in zip(sets, left, strict=True) if m > 0
+    ]
     rationale = _places(min(good, key=lambda C: int(C.sum()))) if good else None
     probabilities = (answers / reading.nli.temperature).softmax(-1)
     gone = {
@@ -166,13 +171,22 @@ def _path(game: WordGame, labels: tuple[str, ...], question: Question) -> list[B
     return found
 
 
-def _candidates(game: WordGame, labels: tuple[str, ...], question: Question) -> list[Bool[Tensor, "words"]]:
+def _floor(reading: Reading, game: WordGame, question: Question) -> float:
+    """The margin that a rationale must hold: 0, or half of what words add where no word at all gives the answer too."""
+    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
+    nothing, whole = (float(decided(z, reading.nli.labels, question)) for z in (game.base.double(), said))
+    return 0.0 if nothing <= 0 or whole <= nothing else (nothing + whole) / 2.0
+
+
+def _candidates(
+    game: WordGame, labels: tuple[str, ...], question: Question, floor: float
+) -> list[Bool[Tensor, "words"]]:
     """Sets that may keep the answer, the shortest that the game trusts first; up to half of the words, then more."""
     path, n = _path(game, labels, question), game.players
     margins = {int(C.sum()): float(decided(game.logits(C), labels, question)) for C in path}
     by_size = {int(C.sum()): C for C in path}
-    least = min((k for k, m in margins.items() if m > 0), default=n)
-    sure = min((k for k, m in margins.items() if m > MARGIN), default=n)
+    least = min((k for k, m in margins.items() if m > floor), default=n)
+    sure = min((k for k, m in margins.items() if m > floor + MARGIN), default=n)
     half = max(1, n // 2)
     sizes = [least, sure, (least + half) // 2, (sure + half) // 2, half, (half + n) // 2]
     return [by_size[k] for k in dict.fromkeys(min(max(k, 1), n) for k in sizes)][:SETS]

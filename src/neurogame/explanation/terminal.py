@@ -58,7 +58,7 @@ class View:
         yield Text()
         yield _remarks(ex, narrow=narrow)
         yield Text()
-        yield Text(" · ".join(summary.footing(ex)), style="dim")
+        yield Text(" · ".join([f"method {ex.method}", *summary.footing(ex)]), style="dim")
         for warning in summary.warnings(ex):
             yield Text(f"! {warning}", style="yellow")
 

@@ -130,7 +130,7 @@ class Bar(ProgressCallback):
     ) -> None:
         """The latest figures follow the bar."""
         if state.is_world_process_zero and self.training_bar is not None and logs is not None:
-            names = {"loss": "loss", "learning_rate": "lr", METRIC: "dev"}
+            names = {"loss": "loss", "learning_rate": "lr", METRIC: "dev", "eval_coalition_r2": "R²"}
             shown = {short: f"{logs[name]:.4g}" for name, short in names.items() if name in logs}
             self._shown = {**getattr(self, "_shown", {}), **shown}
             self.training_bar.set_postfix(self._shown)
