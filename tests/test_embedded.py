@@ -83,7 +83,12 @@ def test_it_explains_itself(nli, tmp_path):
     found = nli.explain(premise, hypothesis)
     assert found.prediction.label == found.target == label
     assert len(found.words) == len(premise.split()) + len(hypothesis.split())
-    assert found.diagnostics["converged"]
+    assert (found.method, found.diagnostics["grounded"], found.diagnostics["checked"]) == (
+        "decision",
+        "explainer",
+        True,
+    )
+    assert found.words[found.swing[0]] == "Nobody"
     assert found.words[max(range(len(found.words)), key=lambda i: found.scores[i])] == "Nobody"
     command = ["explain", premise, hypothesis, "--html", str(tmp_path / "report.html"), "--json"]
     printed = runner.invoke(app, command)
@@ -98,7 +103,8 @@ def test_its_files():
     with safe_open(folder / embedded.WEIGHTS, "pt") as file:
         assert {file.get_slice(name).get_dtype() for name in file.keys()} == {"F16"}  # noqa: SIM118 — not a dict
     named = {line.split()[1] for line in (folder / embedded.SUMS).read_text().splitlines()}
-    assert named == {path.name for path in folder.iterdir()} - {embedded.SUMS}
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert named == there - {embedded.SUMS}
     card = (folder / "README.md").read_text()
     for word in ("SNLI", "MNLI", "licence", "HANS", "E5-small", "float16"):
         assert word in card

@@ -506,6 +506,8 @@ def test_every_verb_that_opens_a_model_opens_an_export(exported, tmp_path):
         assert (said.exit_code, said.stderr.count("\n")) == (1, 1)
         assert "--backend onnx" in said.stderr
     said = runner.invoke(app, ["explain", *tiny.PAIRS[0], *here])
+    assert (said.exit_code, json.loads(said.stdout)["method"]) == (0, "input")  # the best that needs logits alone
+    said = runner.invoke(app, ["explain", *tiny.PAIRS[0], *here, "--method", "decision"])
     assert (said.exit_code, said.stderr.count("\n")) == (1, 1)
     assert "looks into the model" in said.stderr
 
@@ -530,5 +532,5 @@ def test_an_export_is_served(exported):
         assert said["logits"] == pytest.approx(onnx.predict(premise, hypothesis).logits)
         found = client.post("/explain", json={**pair, "method": methods[0]})
         assert found.status_code == 200, found.text
-        refused = client.post("/explain", json=pair)
+        refused = client.post("/explain", json={**pair, "method": "decision"})
         assert (refused.status_code, "looks into the model" in refused.json()["error"]) == (400, True)

@@ -516,7 +516,7 @@ def test_verdicts_are_computed(targets):
         "comprehensiveness, decision − kernelshap": pytest.approx(0.01),
         "interactions of input, ρ with second-order effects": pytest.approx(0.01),
     }
-    assert len(reached) == 17
+    assert len(reached) == 19
     assert reached["comprehensiveness, decision − kernelshap"] is False
     assert reached["sufficiency, decision − kernelshap"] is True
     assert reached["seconds, decision / kernelshap"] is True

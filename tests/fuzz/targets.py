@@ -89,7 +89,7 @@ def check_row(row, labelled):
 
 # --- HTML ---------------------------------------------------------------------------------------------------------
 
-_MEANS = str.maketrans(dict.fromkeys("<>&\"'", "!"))  # what means something to HTML becomes what does not
+_MEANS = str.maketrans(dict.fromkeys("<>&\"'", "¡"))  # what means something to HTML becomes what does not
 
 
 class Seen(HTMLParser):

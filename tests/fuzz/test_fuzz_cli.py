@@ -71,6 +71,12 @@ models = st.sampled_from(["model", "model", "nothing", "./nothing", "pairs.csv",
 labels = st.sampled_from(LABELS)
 whole = st.integers(-2, 40).map(str)
 OPTIONS = {
+    "ground": {
+        "--data": st.sampled_from(["pairs.csv", "nothing.csv", "toy/dev"]),
+        "--coalitions": st.sampled_from(["3", "0", "x"]),  # none that fits: fitting takes a minute
+        "--removal": st.sampled_from(["delete", "hide"]),
+        "--json": None,
+    },
     "explain": {
         "--model": models,
         "--method": st.sampled_from(["decision", "occlusion", "random", "game"]),
@@ -208,6 +214,12 @@ def test_train(command):
 @fuzz()
 def test_what_takes_long(command):
     check(command)
+
+
+@given(commands("ground"))
+@fuzz(0.5)
+def test_ground(command):
+    check([*command, "--coalitions", "3"])  # which is odd and refused: fitting takes a minute
 
 
 @given(commands("info") | commands("example") | st.lists(arguments, max_size=4).filter(bool))

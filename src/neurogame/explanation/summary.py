@@ -106,7 +106,7 @@ def question(ex: Explanation) -> str:
 
 def bare(word: str) -> str:
     """A word without the punctuation around it; punctuation alone stays."""
-    return word.strip(".,;:!?\"'()[]…“”‘’") or word
+    return word.strip(".,;:!?()[]…“”‘’") or word
 
 
 def sentence(ex: Explanation) -> str:
@@ -137,7 +137,7 @@ def _consequence(ex: Explanation) -> str:
         i = max(ex.swing, key=lambda i: max(without[str(i)].values()) if str(i) in without else 0.0)
         if ex.contrast is not None:
             to = dict(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)).get(i, ex.contrast)
-            return f"Without {_quoted(ex, i)} {to} would be ahead of the other."
+            return f"Without {_quoted(ex, i)} it would be {to}."
         then = without[str(i)]
         label = max(then, key=then.__getitem__)
         return f"Without {_quoted(ex, i)} the model would say {label} ({_percent(then[label])})."
