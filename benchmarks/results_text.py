@@ -121,8 +121,9 @@ Tested on {model}{also}. *Holds*: the 95 % interval lies on the claimed side of 
 
 {rows}
 
-Of {count} claims {holds} hold, {fails} do not, {nothing} show no measurable effect{unmeasured}. What negations, intensifiers
-and Σα do in a game that means the decision is on [the page of the grounded game](grounding.md#the-papers-claims).
+Of {count} claims {holds} hold, {fails} do not, {nothing} show no measurable effect{unmeasured}. What
+negations, intensifiers and Σα do in a game that means the decision is on
+[the page of the grounded game](grounding.md#the-papers-claims).
 
 {phrases}
 

@@ -128,11 +128,7 @@ def check(reading: Reading, game: WordGame, question: Question) -> Claims:
     kept = (margins > 0).tolist()
     swing = tuple(i for place, i in enumerate(singles) if kept[place] != now)
     becomes = [_said(answers[singles.index(i)], labels, question) for i in swing]
-    left = margins[len(singles) :].tolist()
-    good = [C for C, m in zip(sets, left, strict=True) if m > floor] or [
-        C for C, m in zip(sets, left, strict=True) if m > 0
-    ]
-    rationale = _places(min(good, key=lambda C: int(C.sum()))) if good else None
+    rationale = _shortest(sets, margins[len(singles) :].tolist(), floor)
     probabilities = (answers / reading.nli.temperature).softmax(-1)
     gone = {
         reading.units.read[i]: dict(zip(labels, probabilities[place].tolist(), strict=True))
@@ -187,9 +183,20 @@ def _candidates(
     by_size = {int(C.sum()): C for C in path}
     least = min((k for k, m in margins.items() if m > floor), default=n)
     sure = min((k for k, m in margins.items() if m > floor + MARGIN), default=n)
-    half = max(1, n // 2)
-    sizes = [least, sure, (least + half) // 2, (sure + half) // 2, half, (half + n) // 2]
+    kept, half = min((k for k, m in margins.items() if m > 0), default=n), max(1, n // 2)
+    sizes = [least, sure, half, (min(sure, half) + half) // 2, (kept + half) // 2, (half + n) // 2]
     return [by_size[k] for k in dict.fromkeys(min(max(k, 1), n) for k in sizes)][:SETS]
+
+
+def _shortest(sets: list[Bool[Tensor, "words"]], margins: list[float], floor: float) -> tuple[int, ...] | None:
+    """The shortest set that holds the floor; if that takes more than half of the words, the shortest that decides."""
+    if not any(margin > 0 for margin in margins):
+        return None
+    few = len(sets[0]) // 2
+    firm = [C for C, margin in zip(sets, margins, strict=True) if margin > floor]
+    weak = [C for C, margin in zip(sets, margins, strict=True) if margin > 0]
+    short = [C for C in firm if int(C.sum()) <= few] or [C for C in weak if int(C.sum()) <= few]
+    return _places(min(short or firm or weak, key=lambda C: int(C.sum())))
 
 
 def _said(logits: Float[Tensor, "labels"], labels: tuple[str, ...], question: Question) -> str:

@@ -22,13 +22,13 @@ export class Spins {
     const read = ex.words.map((_, i) => i).filter((i) => !unread.has(i));
     const heads = ex.per_head.alpha ?? [];
     const dots = heads.length > 1 && heads.length * read.length <= MOST_DOTS ? heads.length : 0;
-    const scale = ex.field ? 1 : Math.max(1e-9, ...ex.alpha, ...original.alpha); // weights of a control are small
+    const scale = ex.field || ex.diagnostics.grounded ? 1 : Math.max(1e-9, ...ex.alpha, ...original.alpha); // weights of a control are small
     const width = this.root.clientWidth;
     const key = JSON.stringify([ex.words, ex.sides, read, dots, scale, width]);
     if (key !== this.key) this.build(ex, read, dots, scale, width);
     this.key = key;
     const y = (alpha) => `translateY(${(HEIGHT * (1 - alpha / scale)).toFixed(1)}px)`;
-    const half = ex.field ? 0.5 : 0;
+    const half = ex.field || ex.diagnostics.grounded ? 0.5 : 0;
     for (const i of read) {
       const { group, pin, stem, ring, points: small, title } = this.columns[i];
       const alpha = ex.alpha[i], out = gone.has(i);
@@ -51,7 +51,7 @@ export class Spins {
     const column = Math.max(NARROWEST, Math.min(WIDEST, (width - LEFT - gap - 4) / Math.max(1, read.length)));
     const wide = LEFT + gap + column * read.length + 4, high = TOP + HEIGHT + foot;
     const drawing = svg("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, class: "spins", role: "img", "aria-labelledby": "spins-said" });
-    const ticks = ex.field ? [[1, "on"], [0.5, "½"], [0, "off"]] : [[scale, scale.toFixed(2)], [0, "0"]];
+    const ticks = ex.field || ex.diagnostics.grounded ? [[1, "on"], [0.5, "½"], [0, "off"]] : [[scale, scale.toFixed(2)], [0, "0"]];
     for (const [value, name] of ticks) {
       const y = TOP + HEIGHT * (1 - value / scale);
       drawing.append(
@@ -90,7 +90,7 @@ export function spinsSaid(ex, changed) {
   const order = [...read].sort((i, j) => ex.alpha[j] - ex.alpha[i]);
   const most = order.slice(0, 3).map((i) => `${isolated(ex.words[i])} ${ex.alpha[i].toFixed(2)}`).join(", ");
   const before = changed ? " Dashed rings: before the changes." : "";
-  if (!ex.field) return `Largest weights: ${most}.${before}`;
+  if (!ex.field) return `${ex.diagnostics.grounded ? "Most among the reasons" : "Largest weights"}: ${most}.${before}`;
   const rows = ex.per_head.alpha, cells = rows.flatMap((row) => read.map((i) => row[i]));
   const sure = cells.reduce((sum, alpha) => sum + Math.abs(2 * alpha - 1), 0) / Math.max(1, cells.length);
   return `Most on: ${most}. Spins are ${Math.round(100 * sure)} % decided (mean |⟨s⟩| over words and heads).${before}`;
