@@ -123,7 +123,7 @@ Tested on {model}{also}. *Holds*: the 95 % interval lies on the claimed side of 
 
 Of {count} claims {holds} hold, {fails} do not, {nothing} show no measurable effect{unmeasured}. What
 negations, intensifiers and Σα do in a game that means the decision is on
-[the page of the grounded game](grounding.md#the-papers-claims).
+[the page of the grounded game](grounding.md#how-good-is-it).
 
 {phrases}
 
