@@ -650,3 +650,10 @@ def test_other_ways_to_take_words_out(model, removal):
     assert (found.removal, found.layers) == (removal, (2,))
     by_deletion = neurogame.ground(model, tiny.tokenizer(), texts(8), steps=2, layers=[2], **SMALL)
     assert found.r2 != by_deletion.r2
+
+
+def test_a_word_taken_out_of_a_sum_is_the_sum_without_it(random):
+    game = WordGame(random(0, 8, 6, 3), random(1, 8, 3), random(2, 3, 8), random(3, 3))
+    for C in (torch.ones(6, dtype=torch.bool), torch.tensor([True, False, True, True, False, True])):
+        without = torch.stack([C & (torch.arange(6) != i) for i in C.nonzero().flatten()])
+        torch.testing.assert_close(game.without_each(C), game.logits(without))

@@ -28,7 +28,7 @@ from neurogame.hamiltonian import Hamiltonian
 
 SINGLES = 8  # words taken out one by one when a decision is checked
 SETS = 6  # sets of words left alone when a rationale is checked
-SAMPLES, FINE = 128, 1024  # coalitions per law of the game beyond what it enumerates; where it is a control variate
+SAMPLES, FINE = 96, 1024  # coalitions per law of the game beyond what it enumerates; where it is a control variate
 MARGIN = 0.5  # of the game, in logits, from which on it is trusted to keep an answer
 
 
@@ -107,7 +107,8 @@ def unchecked(reading: Reading, game: WordGame, question: Question) -> Claims:
     margin = decided(logits, labels, question)
     swing = tuple(i for i in range(game.players) if (float(margin[i]) > 0) != now)
     path, floor = _path(game, labels, question), _floor(reading, game, question)
-    kept = [C for C in path if float(decided(game.logits(C), labels, question)) > floor + MARGIN]
+    margins = decided(game.logits(torch.stack(path)), labels, question).tolist()
+    kept = [C for C, m in zip(path, margins, strict=True) if m > floor + MARGIN]
     rationale = _places(min(kept, key=lambda C: int(C.sum()))) if kept and now else None
     becomes = [_said(logits[i], labels, question) for i in swing]
     return Claims(swing, rationale, {"checked": False, "check_passes": 0, "swing_to": becomes})
@@ -160,9 +161,8 @@ def _path(game: WordGame, labels: tuple[str, ...], question: Question) -> list[B
     found = [C]
     while int(C.sum()) > 1:
         places = C.nonzero().flatten()
-        tried = C.repeat(len(places), 1)
-        tried[torch.arange(len(places)), places] = False
-        C = tried[int(decided(game.logits(tried), labels, question).argmax())]
+        C = C.clone()
+        C[places[int(decided(game.without_each(C), labels, question).argmax())]] = False
         found.append(C)
     return found
 
@@ -179,7 +179,8 @@ def _candidates(
 ) -> list[Bool[Tensor, "words"]]:
     """Sets that may keep the answer, the shortest that the game trusts first; up to half of the words, then more."""
     path, n = _path(game, labels, question), game.players
-    margins = {int(C.sum()): float(decided(game.logits(C), labels, question)) for C in path}
+    decides = decided(game.logits(torch.stack(path)), labels, question).tolist()
+    margins = {int(C.sum()): m for C, m in zip(path, decides, strict=True)}
     by_size = {int(C.sum()): C for C in path}
     least = min((k for k, m in margins.items() if m > floor), default=n)
     sure = min((k for k, m in margins.items() if m > floor + MARGIN), default=n)
