@@ -524,7 +524,7 @@ def test_verdicts_are_computed(targets):
     assert reached["interactions of input, ρ with second-order effects"] is False
     assert reached["interactions of input, ρ with enumeration"] is True
     unknown = [what for what, verdict in reached.items() if verdict is None]
-    assert len(unknown) == 11
+    assert len(unknown) == 13
     nothing = targets.verdicts({"rows": [], "differences": [], "enumeration": None})
     assert {row["reached"] for row in nothing} == {None}
 
