@@ -8,6 +8,7 @@ about the mean, and the seconds that fitting took. Variants:
 
     spins none     the game of V itself; α of the Hamiltonian explains and changes nothing (what ships)
     spins gate     V weighted by the α of the paper's layer before the readout
+    no mixing      no layer in which tokens look at each other; two layers: two of them instead of one
     additive       v_h(C) = ⟨â_h, Σ V_hi⟩: the same parameters without interactions
     last layer     states of the last layer alone
     16 heads, 192 heads
@@ -53,6 +54,8 @@ class AdditiveGames(NormGames):
 VARIANTS: dict[str, dict[str, Any]] = {
     "spins none": {},
     "spins gate": {"spins": "gate"},
+    "no mixing": {"mixing": 0},
+    "two layers": {"mixing": 2},
     "additive": {"kind": "additive"},
     "last layer": {"layers": -1},
     "16 heads": {"heads": 16},

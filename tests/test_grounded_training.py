@@ -77,6 +77,22 @@ def test_the_objective_by_hand(side, removal):
     assert float(grounded) > 1e-2
 
 
+def test_a_share_of_the_rows_is_read_incomplete():
+    """With share = ½ the terms are those of two of the four rows, by the same draws."""
+    model, tok = tiny.game_model(), tiny.tokenizer()
+    draws = torch.Generator().manual_seed(7)
+    kept = torch.randperm(4, generator=draws)[:2].sort().values
+    rows = WordRows(tiny.PAIRS, tok, 40)
+    batch = CollateWords(tok)([rows[i] for i in kept.tolist()])
+    word_of = batch.pop(WORDS)
+    with torch.no_grad():
+        outputs = model(**batch, output_game=True)
+        wanted = grounding_loss(model, batch, word_of, outputs, GroundingSection(), Removal.of(tok), draws)
+        found, all_rows = losses(model, tok, 7, share=0.5), losses(model, tok, 7)
+    torch.testing.assert_close(torch.stack(found), torch.stack(wanted), atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(torch.stack(found), torch.stack(all_rows))
+
+
 def test_the_goal_of_the_game_is_detached():
     """The game learns from what the model says of x_C; what is said moves only where both sides are to."""
     model, tok = tiny.game_model(), tiny.tokenizer()

@@ -426,7 +426,8 @@ def test_what_is_observed_is_what_the_model_says(model):
         nothing = model(**tok("", "", return_tensors="pt")).logits[0]
     torch.testing.assert_close(found.empty, nothing)
     torch.testing.assert_close(empty_logits(model, tok), nothing)
-    states, inside, players, logits = found.batch([2, 0])
+    (states, inside, players, real), logits = found.batch([2, 0])
+    assert real.sum(-1).tolist() == [len(found.states[2]), len(found.states[0])]
     assert states.shape[:2] == players.shape == (2, len(found.states[0]))
     assert inside.shape == (2, 7, states.shape[1])
     assert torch.equal(inside[:, -1], players)
@@ -449,7 +450,7 @@ def test_a_fitted_game_predicts_the_model(observed):
     assert start["r2"] < 0.3
     predicted, said = [], []
     for i in range(len(observed)):
-        states, inside, players, logits = observed.batch([i])
+        (states, inside, players, _), logits = observed.batch([i])
         with torch.no_grad():
             predicted.append(game(states, inside, players)[0, :-1])
         said.append(logits[0, :-1])
@@ -481,7 +482,7 @@ def game_of(explainer, model, pair=tiny.PAIRS[1]):
 def test_the_papers_of_an_explainer(explainer, model):
     assert explainer.layers == (0, 1, 2)
     assert explainer.removal == "delete"
-    assert dict(explainer.options) == SMALL
+    assert dict(explainer.options) == {**SMALL, "mixing": 1, "spins": "none"}
     found = explainer.record
     assert (found["texts"], found["held_out"], found["coalitions"], found["steps"]) == (76, 4, 4, 120)
     assert explainer.r2 == found["r2"] <= 1.0

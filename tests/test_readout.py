@@ -13,7 +13,7 @@ from neurogame import exact
 from neurogame.export import export
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
 from neurogame.nli import NLI
-from neurogame.readout import GameTerms, LinearReadout, NormGames, ReadoutOutput, label_values
+from neurogame.readout import GameTerms, LinearReadout, Mixing, NormGames, ReadoutOutput, label_values
 
 families = pytest.mark.parametrize("family", tiny.FAMILIES)
 GOLD = torch.tensor([0, 1, 2, 1])
@@ -212,16 +212,16 @@ def norm_games(spins="none", seed=0, **options):
 
 
 @pytest.mark.parametrize("spins", ["none", "gate"])
-def test_padding_and_batch_mates_do_not_matter(random, spins):
-    games = norm_games(spins)
+@pytest.mark.parametrize("mixing", [0, 2])
+def test_padding_and_batch_mates_do_not_matter(random, spins, mixing):
+    games = norm_games(spins, mixing=mixing)
     states, n = random(0, 3, 9, 6), (9, 4, 6)
-    players = torch.arange(9) < torch.tensor(n).unsqueeze(-1)
+    real = torch.arange(9) < torch.tensor(n).unsqueeze(-1)
+    players = real.clone()
     players[:, 0] = players[:, 3] = False  # special tokens
     with torch.no_grad():
-        together = games.terms(states, players)
-        noisy = games.terms(
-            torch.where(torch.arange(9)[:, None] < torch.tensor(n)[:, None, None], states, 7.0), players
-        )
+        together = games.terms(states, players, real=real)
+        noisy = games.terms(torch.where(real.unsqueeze(-1), states, 7.0), players, real=real)
         for row, length in enumerate(n):
             alone = games.terms(states[row : row + 1, :length], players[row : row + 1, :length])
             for found in (together, noisy):
@@ -230,12 +230,54 @@ def test_padding_and_batch_mates_do_not_matter(random, spins):
                 assert not found.V[row][:, ~players[row]].any()
                 if spins == "gate":
                     torch.testing.assert_close(found.alpha[row, :, :length], alone.alpha[0])
-            torch.testing.assert_close(games(states, players)[row], alone.whole()[0])
+            torch.testing.assert_close(games(states, players, real)[row], alone.whole()[0])
     assert together.V[0][:, players[0]].all()
 
 
+def test_a_row_of_nothing_but_padding_is_finite(random):
+    games, nobody = norm_games(), torch.zeros(2, 5, dtype=torch.bool)
+    with torch.no_grad():
+        found = games.terms(random(0, 2, 5, 6), nobody, real=nobody)
+    assert found.anchor.isfinite().all()
+    assert not found.whole().any()
+
+
+def test_mixing_is_a_transformer_layer(random):
+    """Against torch's own, with the same weights."""
+    torch.manual_seed(0)
+    ours = Mixing(128).double()
+    ours.reset_parameters()
+    theirs = torch.nn.TransformerEncoderLayer(128, 2, 256, 0.0, "gelu", batch_first=True, norm_first=True).double()
+    names = {
+        "self_attn.in_proj_weight": ours.query_key_value.weight,
+        "self_attn.in_proj_bias": ours.query_key_value.bias,
+        "self_attn.out_proj.weight": ours.out.weight,
+        "self_attn.out_proj.bias": ours.out.bias,
+        "linear1.weight": ours.up.weight,
+        "linear1.bias": ours.up.bias,
+        "linear2.weight": ours.down.weight,
+        "linear2.bias": ours.down.bias,
+    }
+    theirs.load_state_dict({name: x.detach() for name, x in names.items()}, strict=False)
+    u, real = random(0, 3, 7, 128), torch.arange(7) < torch.tensor([[7], [2], [5]])
+    found, wanted = ours(u, real), theirs(u, src_key_padding_mask=~real)
+    torch.testing.assert_close(found[real], wanted[real])
+    assert not torch.allclose(found[0], ours(u, real.roll(1, 0))[0])
+
+
+def test_a_token_sees_the_others_only_where_they_are_mixed(random):
+    states, changed = random(0, 1, 5, 6), random(0, 1, 5, 6)
+    changed[0, 4] += 1.0
+    players = torch.ones(1, 5, dtype=torch.bool)
+    with torch.no_grad():
+        for mixing, same in ((0, True), (1, False)):
+            games = norm_games(mixing=mixing)
+            first, second = games.terms(states, players).V, games.terms(changed, players).V
+            assert torch.equal(first[:, :, 1], second[:, :, 1]) == same
+
+
 def test_the_maps_are_those_of_the_docstring(random):
-    games, states = norm_games(), random(0, 2, 5, 6)
+    games, states = norm_games(mixing=0), random(0, 2, 5, 6)
     games.standardise(random(1, 50, 6) * 3.0 + 1.0)
     players = torch.tensor([[False, True, True, False, True]] * 2)
     with torch.no_grad():
@@ -283,7 +325,7 @@ def test_spins_weigh_what_the_tokens_bring(random):
 
 @pytest.mark.parametrize("spins", ["none", "gate"])
 def test_every_parameter_of_the_games_learns(random, spins):
-    games = norm_games(spins).train()
+    games = norm_games(spins).train()  # one layer of mixing among them
     players = torch.tensor([[False, True, True, True, True]] * 3)
     games(random(0, 3, 5, 6), players).square().sum().backward()
     assert all(p.grad.isfinite().all() for p in games.parameters())
@@ -294,6 +336,7 @@ BAD = [
     ({"heads": 0}, ValueError, "heads must be at least 1, got 0"),
     ({"head_dim": 2.5}, TypeError, "head_dim must be a whole number, got 2.5"),
     ({"width": 0}, ValueError, "width must be at least 1, got 0"),
+    ({"mixing": -1}, ValueError, "mixing must be at least 0, got -1"),
     ({"spins": "solved"}, ValueError, "spins = 'solved' is unknown; allowed: 'none', 'gate'"),
 ]
 
@@ -441,8 +484,8 @@ def test_the_layers_that_are_read(layers, expected):
     assert wide.shape[-1] == 32 * len(expected) == model.pooling.games.dim
     assert torch.equal(wide[..., -32:], hidden[expected[-1]])
     with torch.no_grad():
-        players = model.players(batch["input_ids"], batch["attention_mask"].bool())
-        by_hand = model.classifier(model.pooling(wide, players).output)
+        real = batch["attention_mask"].bool()
+        by_hand = model.classifier(model.pooling(wide, model.players(batch["input_ids"], real), seen=real).output)
     torch.testing.assert_close(by_hand, said(model, batch).logits)
 
 

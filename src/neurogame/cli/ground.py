@@ -23,11 +23,14 @@ def ground(
         Path | None,
         common.output("--output", "-o", metavar="FOLDER", help="By default `explainer` in the model's folder."),
     ] = None,
-    texts: Annotated[int, typer.Option(min=2, help="At most so many texts, drawn at random.")] = 8000,
-    coalitions: Annotated[int, typer.Option(min=2, help="Incomplete copies of each text; an even number.")] = 4,
-    steps: Annotated[int, typer.Option(min=1, help="Of the optimiser.")] = 4000,
+    texts: Annotated[int, typer.Option(min=2, help="At most so many texts, drawn at random.")] = 12_000,
+    coalitions: Annotated[int, typer.Option(min=2, help="Incomplete copies of each text; an even number.")] = 2,
+    steps: Annotated[int, typer.Option(min=1, help="Of the optimiser.")] = 3000,
     removal: Annotated[str, typer.Option(metavar="delete|mask|pad", help="How words are taken out.")] = "delete",
     seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")] = 0,
+    bf16: Annotated[
+        bool, typer.Option("--bf16", help="Read the texts in bfloat16: faster on newer processors.")
+    ] = False,
     model_labels: common.ModelNames = None,
     device: common.Device = None,
     columns: common.Columns = None,
@@ -51,7 +54,7 @@ def ground(
             opening=common.opening(model_labels, device, "torch"),
             reading={"root": root, "columns": common.mapping(columns)},
             limit=texts,
-            fitting={"coalitions": coalitions, "steps": steps, "removal": removal, "seed": seed},
+            fitting={"coalitions": coalitions, "steps": steps, "removal": removal, "seed": seed, "bf16": bf16},
         )
     if as_json:
         common.print_json(record)

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from neurogame.explanation import Explanation
 
 CONFIG, WEIGHTS = "explainer.json", "explainer.safetensors"
-TEXTS = 8000  # more are not used unless asked for
-STEPS = 4000
+TEXTS = 12_000  # more are not used unless asked for
+COALITIONS = 2  # of each: more texts are worth more than more coalitions of one
+STEPS = 3000
 _HELD_OUT = 0.05  # of the texts, at most MOST_HELD_OUT
 MOST_HELD_OUT = 400
 _SAMPLE = 64  # numbers of each weight that the digest looks at
@@ -128,9 +129,10 @@ class Explainer:
             papers = json.loads((place / CONFIG).read_text(encoding="utf-8"))
             weights = {name: x.float() for name, x in load_file(place / WEIGHTS).items()}
             dim, labels = len(weights["games.mean"]), len(weights["readout.out.bias"])
-            game = GroundedGame(dim, labels, **papers["options"])
+            options = {"mixing": 0, **papers["options"]}  # files that do not name it were written before there was any
+            game = GroundedGame(dim, labels, **options)
             game.load_state_dict(weights)
-            found = (tuple(papers["layers"]), papers["removal"], papers["digest"], papers["options"], papers["record"])
+            found = (tuple(papers["layers"]), papers["removal"], papers["digest"], options, papers["record"])
             float(papers["record"]["r2"])
         except (KeyError, TypeError, *UNLOADABLE) as error:
             raise ModelError(f"{place} is no explainer that can be read: {short(error)}") from error
@@ -167,11 +169,12 @@ def ground(
     layers: Sequence[int] | None = None,
     removal: Mode = "delete",
     law: Law = "mixed",
-    coalitions: int = 4,
+    coalitions: int = COALITIONS,
     most: int = TEXTS,
     steps: int = STEPS,
     seed: int = 0,
     max_length: int = 128,
+    bf16: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Explainer:
@@ -189,8 +192,10 @@ def ground(
         steps: of the optimiser, after the passes.
         seed: of coalitions, parameters and order.
         max_length: tokens of a text.
+        bf16: autocast the passes over the texts that are fitted; half of the time where the processor has instructions
+            for it. What is held out is read as it is.
         progress: told how many forward passes, then how many steps, have just been done.
-        options: of `NormGames` (heads, head_dim, width, spins).
+        options: of `NormGames` (heads, head_dim, width, mixing, spins).
     """
     check_count("steps", steps)
     check_count("most", most, least=2)
@@ -200,7 +205,7 @@ def ground(
     chosen = _layers(model, layers)
     held = max(1, min(MOST_HELD_OUT, int(_HELD_OUT * len(pairs))))
     common: dict[str, Any] = {"law": law, "removal": removal, "max_length": max_length, "progress": progress}
-    observed = observe(model, tokenizer, pairs[held:], chosen, coalitions=coalitions, seed=seed, **common)
+    observed = observe(model, tokenizer, pairs[held:], chosen, coalitions=coalitions, seed=seed, bf16=bf16, **common)
     others = observe(model, tokenizer, pairs[:held], chosen, coalitions=8, seed=seed + 1, **common)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -216,6 +221,7 @@ def ground(
         "law": law,
         "steps": steps,
         "seed": seed,
+        "bf16": bf16,
     }
     record |= {"held_out": len(others), **fit_quality(game, others)}
-    return Explainer(game, chosen, removal, digest(model), options, record, model, tokenizer)
+    return Explainer(game, chosen, removal, digest(model), game.games.options, record, model, tokenizer)

@@ -24,7 +24,7 @@ from neurogame.readout import GameTerms, LinearReadout, NormGames
 
 Progress = Callable[[int], object]  # told how many forward passes have just been done
 BATCH = 64  # texts per forward pass
-LEARNING_RATE = 4e-3
+LEARNING_RATE = 1e-3
 _STATISTICS = 20_000  # tokens from which mean and spread of the states are taken
 
 
@@ -47,9 +47,10 @@ class GroundedGame(nn.Module):
         states: Float[Tensor, "rows tokens dim"],
         members: Bool[Tensor, "rows coalitions tokens"],
         players: Bool[Tensor, "rows tokens"],
+        real: Bool[Tensor, "rows tokens"] | None = None,
     ) -> Float[Tensor, "rows coalitions labels"]:
         """logits(C) for each row of `members`."""
-        terms: GameTerms = self.games.terms(states, players)
+        terms: GameTerms = self.games.terms(states, players, real=real)
         logits: Tensor = self.readout(terms.of(members))
         return logits
 
@@ -67,19 +68,19 @@ class Observed:
     def __len__(self) -> int:
         return len(self.states)
 
-    def batch(self, rows: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(states, members by token, players, logits) of some texts, padded."""
+    def batch(self, rows: Sequence[int]) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """(states, members by token, players, real tokens) as a `GroundedGame` takes them, and logits; padded."""
         tokens = max(len(self.states[i]) for i in rows)
         count = len(self.logits[0])
         states = torch.zeros(len(rows), tokens, self.states[0].shape[-1])
         inside = torch.zeros(len(rows), count, tokens, dtype=torch.bool)
-        players = torch.zeros(len(rows), tokens, dtype=torch.bool)
+        players, real = torch.zeros(2, len(rows), tokens, dtype=torch.bool)
         for row, i in enumerate(rows):
             n, word_of = len(self.states[i]), self.word_of[i]
             states[row, :n] = self.states[i]
-            players[row, :n] = word_of >= 0
+            players[row, :n], real[row, :n] = word_of >= 0, True
             inside[row, :, :n] = tokens_of(self.members[i].unsqueeze(0), word_of.unsqueeze(0))[0] & (word_of >= 0)
-        return states, inside, players, torch.stack([self.logits[i] for i in rows])
+        return (states, inside, players, real), torch.stack([self.logits[i] for i in rows])
 
 
 @torch.inference_mode()
@@ -94,6 +95,7 @@ def observe(
     removal: Mode = "delete",
     max_length: int = 128,
     seed: int = 0,
+    bf16: bool = False,
     progress: Progress | None = None,
 ) -> Observed:
     """The states of each text, and the logits of `coalitions` of its words and of the whole.
@@ -108,6 +110,7 @@ def observe(
         removal: how words are taken out.
         max_length: tokens of a text.
         seed: of the coalitions.
+        bf16: autocast the passes: half of the time where the processor has instructions for it, answers to two digits.
         progress: told of each batch how many passes it was.
     """
     rows, pad, remover = WordRows(pairs, tokenizer, max_length), CollateWords(tokenizer), Removal.of(tokenizer, removal)
@@ -122,10 +125,10 @@ def observe(
         batch = pad([encoded[kept[i]] for i in places])
         word_of, real = batch.pop(WORDS), batch["attention_mask"].bool()
         members = draw(players_of(word_of), coalitions, law, generator=generator)
-        whole = _answer(model, batch, output_hidden_states=True)
+        whole = _answer(model, batch, bf16=bf16, output_hidden_states=True)
         states = torch.cat([whole.hidden_states[layer] for layer in layers], -1).half().cpu()
         stays = tokens_of(members, word_of) & real.unsqueeze(1)
-        parts = [_answer(model, remover.remove(batch, stays[:, c], real)) for c in range(coalitions)]
+        parts = [_answer(model, remover.remove(batch, stays[:, c], real), bf16=bf16) for c in range(coalitions)]
         logits = torch.stack([answer.logits.float().cpu() for answer in (*parts, whole)], 1)
         for row, i in enumerate(places):
             n = int(word_of[row].max()) + 1
@@ -145,8 +148,9 @@ def empty_logits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
         return answer.clone()
 
 
-def _answer(model: PreTrainedModel, batch: dict[str, Tensor], **options: Any) -> Any:
-    return model(**{name: column.to(model.device) for name, column in batch.items()}, **options)
+def _answer(model: PreTrainedModel, batch: dict[str, Tensor], *, bf16: bool = False, **options: Any) -> Any:
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
+        return model(**{name: column.to(model.device) for name, column in batch.items()}, **options)
 
 
 def fit_games(
@@ -189,8 +193,8 @@ def fit_games(
         for _ in range(steps):
             if not order:
                 order = _grouped([len(x) for x in observed.states], batch_size, generator)
-            states, inside, players, logits = observed.batch(order.pop())
-            loss = (centred(game(states, inside, players)) - centred(logits)).square().mean()
+            inputs, logits = observed.batch(order.pop())
+            loss = (centred(game(*inputs)) - centred(logits)).square().mean()
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(game.parameters(), 1.0)
@@ -218,8 +222,8 @@ def fit_quality(game: GroundedGame, observed: Observed) -> dict[str, float]:
     game.eval()
     predicted, said = [], []
     for rows in sorted_batches([len(x) for x in observed.states], BATCH):
-        states, inside, players, logits = observed.batch(rows)
-        predicted.append(game(states, inside, players))
+        inputs, logits = observed.batch(rows)
+        predicted.append(game(*inputs))
         said.append(logits)
     found, truth = torch.cat(predicted), torch.cat(said)
     parts = found[:, :-1].flatten(0, 1), truth[:, :-1].flatten(0, 1)

@@ -52,6 +52,7 @@ class NeuroGameConfig(PreTrainedConfig):
             logits. `head`, `heads`, `attention` and the classifier's fields then have no effect.
         readout_layers: whose states the games read, 0 the embeddings; None: four of them, from first to last.
         readout_heads, readout_dim, readout_width: games per text, numbers per token and game, width of the map before.
+        readout_mixing: layers in which tokens look at each other before they become players; 0: none.
         readout_spins: "none", or "gate": V is weighted by the paper's α.
         temperature: logits are divided by it where probabilities are reported (never in the loss).
     """
@@ -81,6 +82,7 @@ class NeuroGameConfig(PreTrainedConfig):
     readout_heads: int = 64
     readout_dim: int = 4
     readout_width: int = 256
+    readout_mixing: int = 1
     readout_spins: str = "none"
     temperature: float | int = 1.0
     id2label: dict[int, str] | dict[str, str] | None = field(default_factory=lambda: dict(ID2LABEL))
@@ -121,6 +123,7 @@ class NeuroGameConfig(PreTrainedConfig):
         counts = ("classifier_layers", "spins", "hopfield_steps", "readout_heads", "readout_dim", "readout_width")
         for name in counts:
             check_count(name, getattr(self, name))
+        check_count("readout_mixing", self.readout_mixing, least=0)
         for name in ("heads", "classifier_width"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))

@@ -121,6 +121,7 @@ class GamePooling(Pooling):
             heads=config.readout_heads,
             head_dim=config.readout_dim,
             width=config.readout_width,
+            mixing=config.readout_mixing,
             spins="gate" if config.readout_spins == "gate" else "none",
         )
 
@@ -133,11 +134,12 @@ class GamePooling(Pooling):
         x: Float[Tensor, "batch tokens dim"],
         real: Bool[Tensor, "batch tokens"],
         *,
+        seen: Bool[Tensor, "batch tokens"] | None = None,
         generator: sampling.Randomness = None,
         **_: Any,
     ) -> Pooled:
-        """The games are the record."""
-        terms = self.games.terms(x, real, generator=generator)
+        """The games are the record; `real` are the players, `seen` all tokens that are no padding."""
+        terms = self.games.terms(x, real, real=seen, generator=generator)
         return Pooled(terms.whole(), terms.alpha, terms)
 
 

@@ -232,8 +232,8 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         """The pooling, which is to see the real tokens first; weights and record in the order of the input."""
         order = real_first(real)
         if order is None:
-            return self.pooling(x, players, **options)
-        pooled = self.pooling(rows(x, order), taken(players, order), **options)
+            return self.pooling(x, players, seen=real, **options)
+        pooled = self.pooling(rows(x, order), taken(players, order), seen=taken(real, order), **options)
         back = inverse(order)
         weights = None if pooled.weights is None else taken(pooled.weights, back)
         game = restored(pooled.game, back) if pooled.game is not None and options["record"] else None

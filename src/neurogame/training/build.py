@@ -74,6 +74,8 @@ def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTraine
     except UNLOADABLE as error:
         first = " ".join(str(error).split())
         raise ConfigError(f"model: {section.encoder or section.kind} cannot be built: {first:.400}") from error
+    if section.attn_implementation is not None:
+        model.set_attn_implementation(section.attn_implementation)
     length, most = config.data.max_length, max_length(model, tokenizer)
     if length > most:
         raise ConfigError(f"data.max_length = {length} is more than the {most} positions of {section.encoder}")

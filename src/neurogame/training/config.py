@@ -69,6 +69,9 @@ class ModelSection(Section):
     vectors: str | None = None  # DAM, ESIM: a file of word vectors, or package:NAME
     options: dict[str, Any] = Field(default_factory=dict)  # further fields of the model's configuration
     attention: dict[str, Any] = Field(default_factory=dict)  # options of the NeuroGame layer, over the preset
+    # Of the encoder's attention while it is trained; None: as transformers chooses. On a CPU short texts train faster
+    # with "eager": the fused kernel's backward pass is slow for them.
+    attn_implementation: Literal["eager", "sdpa"] | None = None
 
     @field_validator("options")
     @classmethod
@@ -89,6 +92,8 @@ class ModelSection(Section):
         pretrained = self.kind in ("neurogame", "transformers")
         if pretrained and not self.encoder:
             raise ValueError(f"encoder is missing: kind = {self.kind!r} needs the name or path of a pretrained model")
+        if not pretrained and self.attn_implementation:
+            raise ValueError(f"attn_implementation belongs to kind = 'neurogame' or 'transformers', not {self.kind!r}")
         if pretrained and self.vectors:
             raise ValueError(f"vectors belong to kind = 'dam' or 'esim', not {self.kind!r}")
         if not pretrained and self.encoder:
@@ -170,6 +175,7 @@ class GroundingSection(Section):
     weight: float = Field(0.15, ge=0)  # λ_g: the game predicts what the model says of x_C
     masked: float = Field(0.4, ge=0)  # λ_m: the model learns to read incomplete texts
     coalitions: int = Field(2, ge=2, multiple_of=2)  # per text and step; each comes with its complement
+    share: float = Field(1.0, gt=0, le=1)  # of the rows of a batch that are read incomplete too
     law: Law = "mixed"
     removal: Mode = "delete"
     two_sided: bool = False  # whether the answers on x_C are also moved towards the game

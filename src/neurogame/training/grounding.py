@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from neurogame._types import Float
+from neurogame._types import Float, Int
 from neurogame.data import PairDataset
 from neurogame.data.batching import EncodedDataset, sorted_batches
 from neurogame.data.removal import Removal
@@ -64,6 +64,8 @@ def grounding_loss(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The mean over rows and coalitions of the two terms: (masked, grounding), without their weights.
 
+    Of the rows a `share`, drawn anew each step: the passes over incomplete texts are most of what grounding costs.
+
     Args:
         model: the model, as it is called in training.
         inputs: what it was called with; its draws of coalitions are passed on.
@@ -73,23 +75,32 @@ def grounding_loss(
         removal: how words are taken out.
         generator: where the coalitions come from.
     """
-    real = inputs["attention_mask"].bool()
+    some = _some(len(word_of), section.share, generator).to(word_of.device)
+    rows, word_of, real = len(some), word_of[some], inputs["attention_mask"][some].bool()
     members = draw(players_of(word_of.cpu()), section.coalitions, section.law, generator=generator).to(real.device)
     stays = tokens_of(members, word_of) & real.unsqueeze(1)
-    rows = len(real)
-    columns: dict[str, Tensor] = {str(name): inputs[name] for name in ("input_ids", "token_type_ids") if name in inputs}
+    columns: dict[str, Tensor] = {
+        str(name): inputs[name][some] for name in ("input_ids", "token_type_ids") if name in inputs
+    }
     repeated = {name: column.repeat(section.coalitions, 1) for name, column in columns.items()}
     parts = removal.remove(repeated, stays.transpose(0, 1).flatten(0, 1), real.repeat(section.coalitions, 1))
     options = {name: inputs[name] for name in ("generator",) if name in inputs}
     said = model(**parts, **options)["logits"].float().unflatten(0, (section.coalitions, rows)).transpose(0, 1)
     game: ReadoutOutput = outputs["game"]
-    values = game.terms.of(stays & game.real.unsqueeze(1))  # (rows, coalitions, heads)
+    values = game.terms.rows(some).of(stays & game.real[some].unsqueeze(1))  # (rows, coalitions, heads)
     predicted = nn.functional.linear(values, game.weight, game.base)
-    whole = outputs["logits"].float().detach().softmax(-1).unsqueeze(1)
+    whole = outputs["logits"][some].float().detach().softmax(-1).unsqueeze(1)
     masked = -(whole * said.log_softmax(-1)).sum(-1) + (whole * whole.clamp(min=1e-12).log()).sum(-1)
     goal = said if section.two_sided else said.detach()
     grounded = (centred(predicted) - centred(goal)).square().sum(-1)
     return masked.mean(), grounded.mean()
+
+
+def _some(count: int, share: float, generator: torch.Generator) -> Int[Tensor, "rows"]:
+    """Which rows of a batch: a share of them, at least one, in their order."""
+    if share == 1.0:
+        return torch.arange(count)
+    return torch.randperm(count, generator=generator)[: max(1, round(share * count))].sort().values
 
 
 @torch.no_grad()
@@ -138,11 +149,13 @@ def warm_start(
     max_length: int,
     *,
     seed: int,
+    bf16: bool = False,
     progress: Any = None,
 ) -> dict[str, float]:
     """Fit games and readout to the answers of a trained model on the same encoder; returns R² on what it was fitted to.
 
-    A random head under a trained encoder would ruin the encoder before it had learned to read it.
+    A random head under a trained encoder would ruin the encoder before it had learned to read it. With `bf16` the
+    passes of the trained model are autocast, as they will be in training.
     """
     generator = torch.Generator().manual_seed(derive(seed, "warm start"))
     places = torch.randperm(len(data), generator=generator)[: section.warm_texts].tolist()
@@ -159,22 +172,13 @@ def warm_start(
         removal=section.removal,
         max_length=max_length,
         seed=derive(seed, "warm coalitions") % 2**31,
+        bf16=bf16,
         progress=progress,
     )
-    game = GroundedGame(games.dim, config.num_labels, **game_options(config))
+    game = GroundedGame(games.dim, config.num_labels, **games.options)
     game.games.load_state_dict(games.state_dict())
     game.readout.load_state_dict(model.classifier.state_dict())
     fit_games(game, observed, steps=section.warm_steps, seed=seed)
     games.load_state_dict(game.games.state_dict())
     model.classifier.load_state_dict(game.readout.state_dict())
     return fit_quality(game, observed)
-
-
-def game_options(config: Any) -> dict[str, Any]:
-    """Of `NormGames`, as a model's configuration has them."""
-    return {
-        "heads": config.readout_heads,
-        "head_dim": config.readout_dim,
-        "width": config.readout_width,
-        "spins": config.readout_spins,
-    }

@@ -85,7 +85,10 @@ def _warm(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show
     length = config.data.max_length
     total = min(section.warm_texts, len(splits.train)) * (section.coalitions + 1)
     with tqdm(total=total, unit="pass", desc="warm start", disable=not show_progress) as bar:
-        warm_start(model, old, tokenizer, splits.train, section, length, seed=config.seed, progress=bar.update)
+        bf16 = config.training.bf16
+        warm_start(
+            model, old, tokenizer, splits.train, section, length, seed=config.seed, bf16=bf16, progress=bar.update
+        )
 
 
 def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
