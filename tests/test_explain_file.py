@@ -114,8 +114,8 @@ def test_an_interrupted_run_goes_on(nli, source, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return explain(self, *texts, **question)
 
-    explain = NLI.explain
-    monkeypatch.setattr(NLI, "explain", stop)
+    explain = collection.explain
+    monkeypatch.setattr(collection, "explain", stop)
     with pytest.raises(KeyboardInterrupt):
         collection.explain_file(nli, source, folder)
     assert not (folder / collection.LINES).exists()
@@ -144,7 +144,7 @@ def test_other_columns_are_another_run(nli, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(NLI, "explain", stop)
+        patched.setattr(collection, "explain", stop)
         with pytest.raises(KeyboardInterrupt):
             collection.explain_file(nli, source, folder, columns={"hypothesis": "other"})
     for columns in (None, {"premise": "other"}):
@@ -201,14 +201,14 @@ def test_labels_may_have_any_name(source, tmp_path):
 
 
 def test_a_row_that_fails_does_not_end_the_run(nli, source, tmp_path, monkeypatch):
-    explain = NLI.explain
+    explain = collection.explain
 
     def sometimes(self, premise, hypothesis, **question):
         if premise == ROWS[0]["premise"]:
             raise RuntimeError("out of\n memory")
         return explain(self, premise, hypothesis, **question)
 
-    monkeypatch.setattr(NLI, "explain", sometimes)
+    monkeypatch.setattr(collection, "explain", sometimes)
     done = collection.explain_file(nli, source, tmp_path / "out")
     assert (done.explained, done.failed) == (2, 2)
     first = lines(tmp_path / "out")[0]

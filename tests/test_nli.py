@@ -20,7 +20,7 @@ from transformers import (
 )
 
 import neurogame
-from neurogame import NeuroGameConfig, NeuroGameForSequenceClassification, nli
+from neurogame import NeuroGameConfig, NeuroGameForSequenceClassification, nli, opening
 from neurogame.labels import LABELS
 from neurogame.modeling.dam import DamForSequenceClassification
 from neurogame.modeling.words import build_tokenizer
@@ -520,10 +520,10 @@ def test_a_name_while_the_hub_is_out_of_reach(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "first-model").mkdir()
     (tmp_path / "first-model" / "config.json").write_text("{}")
-    monkeypatch.setattr(nli.HfApi, "model_info", fail)
+    monkeypatch.setattr(opening.HfApi, "model_info", fail)
     with pytest.raises(ModelError, match=r"^frist-model is .*: no route to host; there is a folder first-model$"):
         neurogame.load("frist-model")
-    monkeypatch.setattr(nli, "try_to_load_from_cache", lambda *_: "config.json")
+    monkeypatch.setattr(opening, "try_to_load_from_cache", lambda *_: "config.json")
     monkeypatch.setattr(AutoModelForSequenceClassification, "from_pretrained", fail)
     with pytest.raises(ModelError, match=r"could not be had from the hub: no route to host$"):
         neurogame.load("frist-model")
@@ -533,7 +533,7 @@ def test_a_name_the_hub_does_not_have(monkeypatch):
     def fail(*arguments, **options):
         raise OSError("We could not connect\nto the hub.\n\nSee the manual.")
 
-    monkeypatch.setattr(nli.HfApi, "model_info", lambda *_, **__: None)
+    monkeypatch.setattr(opening.HfApi, "model_info", lambda *_, **__: None)
     monkeypatch.setattr(AutoModelForSequenceClassification, "from_pretrained", fail)
     with pytest.raises(ModelError) as caught:
         neurogame.load("nobody/nothing")

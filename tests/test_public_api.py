@@ -60,15 +60,16 @@ def _one(name: str, thing: object) -> Iterator[str]:
 
 
 def _class(name: str, kind: type) -> Iterator[str]:
-    """Fields or arguments, then public members of the class itself; what libraries add to it is theirs."""
+    """Fields or arguments, then public members, inherited ones too; what other libraries add is theirs."""
     yield f"class {name}({', '.join(base.__name__ for base in kind.__bases__)})"
     ours = [base for base in kind.__mro__ if base.__module__.startswith("neurogame")]
     if dataclasses.is_dataclass(kind):
         declared = {field for base in ours for field in vars(base).get("__annotations__", ())}
         yield f"    fields: {' '.join(field.name for field in dataclasses.fields(kind) if field.name in declared)}"
-    elif "__init__" in vars(kind):
+    elif any("__init__" in vars(base) for base in ours):
         yield f"    __init__{_signature(kind.__init__)}"
-    for member, value in sorted(vars(kind).items()):
+    members = {name: value for base in reversed(ours) for name, value in vars(base).items()}
+    for member, value in sorted(members.items()):
         if member.startswith("_") and member != "__call__":
             continue
         value = value.__func__ if isinstance(value, classmethod | staticmethod) else value

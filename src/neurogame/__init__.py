@@ -3,8 +3,8 @@
 The package reads in the order of the paper: `game` (v(C)), `sampling` (how coalitions are drawn),
 `values` and `couplings` (Shapley, Banzhaf, pair interactions), `exact` (enumeration), `ising` (spins),
 `attention` (the layer), `readout` (games read into logits), `hamiltonian` (the spins of a decision), `modeling`
-(encoder and head), `data`, `grounding` (v(C) is what a model says of C), `nli` (load and predict), `explanation`,
-`evaluation`, `training`.
+(encoder and head), `data`, `classifier` (a model with tokenizer and labels), `opening` (the way to one), `grounding`
+(v(C) is what a model says of C), `explanation`, `nli` (load, predict, explain), `evaluation`, `training`.
 """
 
 import importlib

@@ -16,12 +16,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from neurogame.classifier import Classifier, Progress
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import Row, iterate
 from neurogame.explanation.index import draw
+from neurogame.explanation.methods import explain
 from neurogame.explanation.record import plain
 from neurogame.explanation.summary import counted
-from neurogame.nli import NLI, Progress
 from neurogame.writing import named, sync, write_text
 
 LINES, RUN = "explanations.jsonl", "run.json"  # what was asked, while the lines are written
@@ -49,7 +50,7 @@ class Done:
 
 
 def explain_file(
-    nli: NLI,
+    nli: Classifier,
     source: str | Path,
     folder: str | Path,
     *,
@@ -69,7 +70,7 @@ def explain_file(
         limit: only the first so many rows.
         resume: go on where an interrupted run stopped.
         progress: told of each row.
-        question: what `NLI.explain` takes: method, target, contrast, level, samples, seed.
+        question: what `explain` takes: method, target, contrast, level, samples, seed.
     """
     goal = Path(folder).expanduser()
     check(source, goal, columns, resume=resume)
@@ -97,7 +98,13 @@ def explain_file(
 
 
 def write(
-    nli: NLI, rows: Iterator[Row], file: IO[str], *, first: int = 1, progress: Progress | None = None, **question: Any
+    nli: Classifier,
+    rows: Iterator[Row],
+    file: IO[str],
+    *,
+    first: int = 1,
+    progress: Progress | None = None,
+    **question: Any,
 ) -> None:
     """A line of JSON per row: what `Explanation.from_dict` reads, and row, gold, columns; or row and error."""
     for number, row in enumerate(rows, first):
@@ -109,13 +116,13 @@ def write(
             progress(1)
 
 
-def _record(nli: NLI, row: Row, question: Mapping[str, Any]) -> dict[str, Any]:
+def _record(nli: Classifier, row: Row, question: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(row, Malformed):
         return {"error": f"line {row.line}: {row.reason}"}
     assert not isinstance(row, NoGold)  # labels are not asked for
     given = _given(row)
     try:
-        return {**nli.explain(row.premise, row.hypothesis, **question).to_dict(), **given}
+        return {**explain(nli, row.premise, row.hypothesis, **question).to_dict(), **given}
     except _RECOVERABLE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         return {"premise": row.premise, "hypothesis": row.hypothesis, **given, "error": reason}

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 from transformers import PreTrainedModel
 
 from neurogame import labels
+from neurogame.classifier import Classifier
 from neurogame.data.words import Level, cut_words
 from neurogame.explanation import baselines, decision, gradients, inputs, intrinsic, presence, surrogates
 from neurogame.explanation.mechanism import Mechanism, mechanism
 from neurogame.explanation.reading import Attribution, Question, Reading, read
 from neurogame.explanation.record import Explanation, plain
-from neurogame.nli import NLI
 from neurogame.validation import check_choice, check_count
 
 MethodName = Literal[
@@ -39,7 +39,7 @@ SPELLINGS = {  # as people write them
     "partition_shap": "partition",
     "shap_partition": "partition",
 }
-Read = Callable[[NLI, str, str, Level], Reading]
+Read = Callable[[Classifier, str, str, Level], Reading]
 _LARGEST_SEED = 2**32 - 1  # what NumPy takes
 
 
@@ -106,7 +106,7 @@ def named(method: str) -> str:
 
 
 def explain(
-    nli: NLI,
+    nli: Classifier,
     premise: str,
     hypothesis: str,
     *,
@@ -123,7 +123,7 @@ def explain(
 ) -> Explanation:
     """What each word of a pair did; see `NLI.explain`. `read` may give another reading of the pair than the usual."""
     start = time.perf_counter()
-    method = best(nli.model) if method is None else method
+    method = best(nli.model) if method is None else named(method)
     check_choice("method", method, MethodName)
     check_choice("level", level, Level)
     chosen = METHODS[method]
@@ -220,7 +220,7 @@ def _check_texts(premise: object, hypothesis: object) -> None:
         raise ValueError("premise and hypothesis are both empty: there is no word to explain")
 
 
-def _check_method(nli: NLI, method: str) -> None:
+def _check_method(nli: Classifier, method: str) -> None:
     """The method must suit the model; that its packages are there is for `need` to say."""
     if not METHODS[method].applies(nli.model):
         working = methods_for(nli.model)
@@ -244,7 +244,7 @@ def _check_work(method: str, samples: object, seed: object) -> None:
         raise ValueError(f"seed must be at most {_LARGEST_SEED}, got {seed}")
 
 
-def _check_refining(nli: NLI, method: str, samples: object, error: object, *, check: object) -> None:
+def _check_refining(nli: Classifier, method: str, samples: object, error: object, *, check: object) -> None:
     """`check` and `error` belong to a grounded game."""
     if not isinstance(check, bool):
         raise TypeError(f"check must be True or False, got {check!r:.20}")
@@ -258,7 +258,7 @@ def _check_refining(nli: NLI, method: str, samples: object, error: object, *, ch
         raise ValueError(f"error = {error}: samples must say how many forward passes may be spent to reach it")
 
 
-def _label(nli: NLI, name: str, label: object) -> str | None:
+def _label(nli: Classifier, name: str, label: object) -> str | None:
     """A label as the model spells it; a usual spelling of it will do."""
     if label is None or label in nli.labels:
         return None if label is None else str(label)

@@ -15,11 +15,12 @@ from transformers import PreTrainedModel
 
 from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
+from neurogame.classifier import Classifier, Prediction
 from neurogame.data.words import Level, Tokens, Units, tokenize, units
 from neurogame.grounding.game import WordGame
+from neurogame.modeling.checking import ModelError
 from neurogame.modeling.heads import NeuroGamePooling, Pooled
 from neurogame.modeling.model import NeuroGameForSequenceClassification
-from neurogame.nli import NLI, ModelError, Prediction
 from neurogame.readout import GameTerms
 
 UPDATES = 64  # of the mean field, beyond which its path is no longer told
@@ -81,7 +82,7 @@ class Passes:
 class Reading:
     """A pair, its tokens, its words, and what the model says of it."""
 
-    nli: NLI
+    nli: Classifier
     tokens: Tokens
     units: Units
     prediction: Prediction
@@ -158,7 +159,7 @@ class Reading:
             return self.units.averaged(alpha).mean(1)
 
 
-def read(nli: NLI, premise: str, hypothesis: str, level: Level) -> Reading:
+def read(nli: Classifier, premise: str, hypothesis: str, level: Level) -> Reading:
     """Encode the pair as `predict` does, and predict; the states of that forward pass are kept."""
     tokens, passes = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length), Passes()
     answer = _answer(nli, tokens, passes)
@@ -180,12 +181,12 @@ def has_readout(model: object) -> bool:
     return isinstance(model, NeuroGameForSequenceClassification) and model.config.readout == "game"
 
 
-def _has_states(nli: NLI) -> bool:
+def _has_states(nli: Classifier) -> bool:
     """Whether anything here reads the states of the encoder."""
     return isinstance(nli.model, NeuroGameForSequenceClassification) or nli.explainer is not None
 
 
-def _answer(nli: NLI, tokens: Tokens, passes: Passes) -> Any:
+def _answer(nli: Classifier, tokens: Tokens, passes: Passes) -> Any:
     """The model's output for the pair, with hidden states where they are read."""
     passes.add(1)
     inputs = {name: value.to(nli.model.device) for name, value in tokens.inputs.items()}

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neurogame.classifier import Prediction
 from neurogame.hamiltonian import Hamiltonian
-from neurogame.nli import Prediction
 from neurogame.writing import write_text
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.data.batching import sorted_batches
 from neurogame.data.removal import Mode, Removal
 from neurogame.explanation.reading import Question, Reading
-from neurogame.nli import ModelError
+from neurogame.modeling.checking import ModelError
 from neurogame.validation import check_count
 
 BATCH = 64  # inputs per forward pass

@@ -17,6 +17,7 @@ import torch
 
 from neurogame import ising
 from neurogame.attention import NeuroGameOutput
+from neurogame.classifier import Classifier
 from neurogame.data.words import Level
 from neurogame.explanation import methods
 from neurogame.explanation.decision import is_grounded
@@ -26,7 +27,6 @@ from neurogame.explanation.removal import evaluate
 from neurogame.ising import SpinState
 from neurogame.modeling.heads import NeuroGamePooling, Pooled
 from neurogame.modeling.model import NeuroGameForSequenceClassification
-from neurogame.nli import NLI
 
 FOLLOWING = frozenset({"decision", "game", "attention"})  # methods on the pooling as read; others ask the model
 _MOST_STEPS = 5000  # a cold system needs short steps, so many of them
@@ -34,7 +34,7 @@ _SAFE = 0.95  # ρ(J)/γ up to which the layer's own steps are kept
 
 
 def explain(
-    nli: NLI,
+    nli: Classifier,
     premise: str,
     hypothesis: str,
     *,
@@ -69,7 +69,7 @@ def explain(
     if grounded:
         asked["temperature"] = _positive(temperature_factor)
 
-    def changed(nli: NLI, premise: str, hypothesis: str, level: Level) -> Reading:
+    def changed(nli: Classifier, premise: str, hypothesis: str, level: Level) -> Reading:
         if grounded:
             return without(read(nli, premise, hypothesis, level), removed)
         return heated(without(read(nli, premise, hypothesis, level), removed), temperature_factor)
@@ -82,7 +82,7 @@ def explain(
     return replace(found, diagnostics=diagnostics)
 
 
-def _default(nli: NLI, temperature_factor: float) -> str:
+def _default(nli: Classifier, temperature_factor: float) -> str:
     """The best method that the model has; with another temperature, the best that follows it."""
     best = methods.best(nli.model)
     return "decision" if temperature_factor != 1 and best not in FOLLOWING else best

@@ -1,17 +1,29 @@
 """A model as an ONNX file that onnxruntime runs, and that file as a model again.
 
-    NLI ──graph──▶ a function of tensors ──torch.export, torch.onnx──▶ model.onnx ──quantising──▶ int8, if asked
+    Classifier ──graph──▶ a function of tensors ──torch.export, torch.onnx──▶ model.onnx ──quantising──▶ int8, if asked
         with the coalitions of `bank` inside it                            │
                                                                        `writing` holds it against torch, and only
-    OnnxNLI ◀──runtime── folder: model.onnx, config.json, tokenizer ◀── then lets the folder appear
+    OnnxModel ◀──runtime── folder: model.onnx, config.json, tokenizer ◀── then lets the folder appear
 
 `folder` says what is in config.json and reads it back. Packages of the extra `export` are imported where they are
 needed.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from neurogame.export.folder import Extra, Manifest
 from neurogame.export.graph import ExportError
-from neurogame.export.runtime import OnnxNLI, TokenWeights
+from neurogame.export.runtime import TokenWeights
 from neurogame.export.writing import Exported, export
 
+if TYPE_CHECKING:
+    from neurogame.nli import OnnxNLI
+
 __all__ = ["ExportError", "Exported", "Extra", "Manifest", "OnnxNLI", "TokenWeights", "export"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "OnnxNLI":  # which lives above, beside `NLI`
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module("neurogame.nli").OnnxNLI

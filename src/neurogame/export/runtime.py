@@ -1,10 +1,9 @@
-"""An exported folder as a model: `predict` and `logits` by onnxruntime, torch only as a container of numbers.
+"""An exported graph as a model: logits by onnxruntime, torch only as a container of numbers.
 
-`OnnxModel` is what `NLI` needs of a model; `OnnxNLI` adds what the graph has beside the logits, and says what only
-torch can do.
+`OnnxModel` is what a `Classifier` needs of a model; `nli.OnnxNLI` adds what the graph has beside the logits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,15 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import PreTrainedConfig
 
 from neurogame._types import Tensor
 from neurogame.export import folder as folders
 from neurogame.export.folder import Manifest
 from neurogame.extras import need
 from neurogame.modeling.checking import ModelError, short
-from neurogame.modeling.loading import load_tokenizer
-from neurogame.nli import NLI, _checked, _names
 
 Floats = NDArray[np.float32]
 
@@ -42,7 +38,7 @@ class TokenWeights:
 
 
 class Answer(NamedTuple):
-    """What `NLI` reads off a forward pass."""
+    """What a classifier reads off a forward pass."""
 
     logits: Tensor
 
@@ -72,6 +68,10 @@ class OnnxModel:
                 f"{', '.join([*config.inputs, *config.outputs])}; export the model again"
             )
 
+    def num_parameters(self) -> int:
+        """Of the model that was exported."""
+        return self.config.parameters
+
     def eval(self) -> "OnnxModel":
         """It knows nothing else."""
         return self
@@ -92,62 +92,3 @@ class OnnxModel:
         return Answer(torch.from_numpy(self.run(inputs)["logits"]))
 
     __call__ = forward
-
-
-class OnnxNLI(NLI):
-    """An exported model: `predict` and `logits` as `NLI` has them, `attention`, and `explain` by taking words away.
-
-    Attributes:
-        manifest: what config.json says.
-    """
-
-    model: OnnxModel
-
-    def __init__(self, model: OnnxModel, tokenizer: Any, *, name: str, label_names: Sequence[str] | None) -> None:
-        self.model, self.tokenizer, self.name = model, tokenizer, name
-        self.labels = _names(model, label_names, name)
-        self.max_length = model.config.max_length
-
-    @property
-    def manifest(self) -> Manifest:
-        """What config.json says."""
-        return self.model.config
-
-    @property
-    def parameters(self) -> int:
-        """Of the model that was exported."""
-        return self.manifest.parameters
-
-    def attention(self, premise: str, hypothesis: str) -> TokenWeights:
-        """α of each token and head, and φ, β, J_ij where the graph was exported with them."""
-        if self.manifest.outputs == ["logits"]:
-            kind = self.manifest.head or self.manifest.architecture
-            raise ValueError(f"{self.name} was exported with logits alone: {kind!r} has no weights of tokens")
-        ((first, second),) = _checked([(premise, hypothesis)])
-        found = self.tokenizer(first, second, truncation="longest_first", max_length=self.max_length)
-        inputs = {name: torch.tensor([found[name]]) for name in self.manifest.inputs if name in found}
-        answer = self.model.run(inputs)
-        rest = {name: answer[name][0] if name in answer else None for name in folders.OUTPUTS if name != "logits"}
-        return TokenWeights(tuple(self.tokenizer.convert_ids_to_tokens(found["input_ids"])), **rest)
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """An exported model is copied, not saved."""
-        raise ModelError(f"{self.name} is an ONNX export, which cannot be saved to {folder}; copy its folder")
-
-
-def load(
-    model: str | Path | None, *, label_names: Sequence[str] | None = None, device: str | torch.device | None = None
-) -> OnnxNLI:
-    """See `neurogame.load`, with backend="onnx"."""
-    if model is None:
-        raise ModelError(
-            "the embedded model is no ONNX file: `neurogame export -o FOLDER` writes one, then load FOLDER"
-        )
-    if device is not None and str(device).partition(":")[0] != "cpu":
-        raise ModelError(f"device {str(device)!r} cannot be used with backend='onnx', which runs on the CPU")
-    place = Path(model).expanduser()
-    if not place.is_dir():
-        raise ModelError(f"no folder at {model}; backend='onnx' opens folders that `neurogame export` wrote")
-    manifest = folders.read(place)
-    tokenizer = load_tokenizer(str(place), config=PreTrainedConfig())  # config.json is not transformers' own
-    return OnnxNLI(OnnxModel(place, manifest), tokenizer, name=place.resolve().name, label_names=label_names)

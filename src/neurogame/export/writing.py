@@ -11,8 +11,8 @@ import torch
 import neurogame
 from neurogame import sampling
 from neurogame._types import Tensor
-from neurogame.data.batching import collate, encode
-from neurogame.data.pairs import Pair
+from neurogame.classifier import Classifier
+from neurogame.data.batching import collate
 from neurogame.export import folder as folders
 from neurogame.export.bank import Bank
 from neurogame.export.folder import Drawn, Extra, Manifest
@@ -20,7 +20,6 @@ from neurogame.export.graph import ExportError, Graph, drawing, offered, program
 from neurogame.export.quantising import int8
 from neurogame.export.runtime import OnnxModel
 from neurogame.extras import need
-from neurogame.nli import NLI
 from neurogame.printing import printable
 from neurogame.validation import check_choice, check_count
 from neurogame.writing import filled
@@ -59,7 +58,7 @@ class Exported:
 
 
 def export(
-    nli: NLI,
+    nli: Classifier,
     folder: str | Path,
     *,
     extras: Sequence[Extra] = (),
@@ -117,7 +116,7 @@ def export(
 
 
 def _check(
-    nli: NLI,
+    nli: Classifier,
     goal: Path,
     extras: Sequence[Extra],
     quantize: Quantize | None,
@@ -150,12 +149,10 @@ def _check(
     return goal
 
 
-def _batches(nli: NLI) -> list[dict[str, Tensor]]:
-    """The pairs together, and one of them alone, without padding."""
-    rows = encode([Pair(*texts) for texts in _PAIRS], nli.tokenizer, max_length=nli.max_length)
-    pad = collate(nli.tokenizer)
-    together, alone = pad([rows[i] for i in range(len(rows))]), pad([rows[1]])
-    return [{name: x.to(nli.model.device) for name, x in batch.items()} for batch in (together, alone)]
+def _batches(nli: Classifier) -> list[dict[str, Tensor]]:
+    """The pairs together, in their order, and one of them alone, without padding."""
+    pad, rows = collate(nli.tokenizer), nli.encode(_PAIRS)
+    return [nli.on_device(pad([rows[i] for i in some])) for some in (range(len(rows)), [1])]
 
 
 def _compared(model: OnnxModel, batches: Sequence[dict[str, Tensor]], expected: Sequence[dict[str, Tensor]]) -> float:

@@ -13,14 +13,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame._types import Float, Tensor
+from neurogame.classifier import Classifier
 from neurogame.data.removal import Mode
+from neurogame.explanation import Explanation, explain
 from neurogame.grounding.coalitions import Law
 from neurogame.grounding.fitting import GroundedGame, Progress, fit_games, fit_quality, observe
 from neurogame.grounding.game import WordGame
@@ -29,9 +31,6 @@ from neurogame.modeling.checking import UNLOADABLE, ModelError, short
 from neurogame.modeling.configuration import read_layers
 from neurogame.validation import check_count
 from neurogame.writing import filled
-
-if TYPE_CHECKING:
-    from neurogame.explanation import Explanation
 
 CONFIG, WEIGHTS = "explainer.json", "explainer.safetensors"
 TEXTS = 12_000  # more are not used unless asked for
@@ -73,13 +72,11 @@ class Explainer:
     def __repr__(self) -> str:
         return f"Explainer(layers={self.layers}, removal={self.removal!r}, r2={self.r2:.3f})"
 
-    def __call__(self, premise: str, hypothesis: str, **options: Any) -> "Explanation":
+    def __call__(self, premise: str, hypothesis: str, **options: Any) -> Explanation:
         """What each word of the pair did, as `NLI.explain` says it."""
-        from neurogame.nli import NLI  # above this layer: the explainer itself needs states and logits only
-
         if self.model is None or self.tokenizer is None:
             raise ValueError("this explainer is not bound to its model: explainer.bound(model, tokenizer)")
-        return NLI(self.model, self.tokenizer, explainer=self).explain(premise, hypothesis, **options)
+        return explain(Classifier(self.model, self.tokenizer, explainer=self), premise, hypothesis, **options)
 
     def bound(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "Explainer":
         """The same, with the model that it belongs to."""

@@ -60,16 +60,14 @@ def short(error: BaseException) -> str:
     return " ".join(str(error).partition("\n\n")[0].split())[:300] or type(error).__name__
 
 
-def check_folder(folder: Path, auto: Any) -> dict[str, Any]:
+def check_folder(folder: Path, auto: Any) -> None:
     """Refuse a folder whose weights are no safetensors, or whose configuration does not fit them.
-
-    Returns what `config.json` holds.
 
     Args:
         folder: holds `config.json`.
         auto: the Auto class of transformers that is going to open it.
     """
-    config = _object(folder / CONFIG)
+    config = read_json(folder / CONFIG)
     _refuse_foreign(folder, config)
     shapes = [shape for file in _weights(folder) for shape in _shapes(file)]
     _check_sizes(folder, config, shapes)
@@ -85,7 +83,6 @@ def check_folder(folder: Path, auto: Any) -> dict[str, Any]:
             f"{folder}: {CONFIG} describes a model of {asked:,} numbers, its weights hold {there:,}; "
             "is it the configuration of another model?"
         )
-    return config
 
 
 def refuse_unused(name: Any, unexpected: Iterable[str]) -> None:
@@ -137,7 +134,7 @@ def _spelled(label: object) -> str:
         return str(label)
 
 
-def _object(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """A JSON file that holds an object."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -182,7 +179,7 @@ def _weights(folder: Path) -> list[Path]:
     if not index.is_file():
         refuse_pickles(folder)
         raise ModelError(f"{folder} holds no weights: {WEIGHTS} is missing")
-    places = _object(index).get("weight_map")
+    places = read_json(index).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise ModelError(f"{index}: weight_map must say which file holds which weight")
     for place in places.values():

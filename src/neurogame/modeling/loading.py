@@ -1,16 +1,18 @@
-"""Loading what others saved: an encoder to go under a new head, its tokenizer, and weights that compute as they did.
+"""Reading saved weights: a trained classifier, an encoder to go under a new head, the tokenizer beside them.
 
-How a model of ours is built around them is in `modeling.model`.
+How a model of ours is built around an encoder is in `modeling.model`; which folder is meant is `opening`'s business.
 """
 
 import inspect
 import logging
 import math
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 from transformers import (
     MODEL_MAPPING,
@@ -22,7 +24,19 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from neurogame.modeling.checking import SAFELY, ModelError, check_folder, short
+from neurogame.modeling.checking import (
+    CONFIG,
+    SAFELY,
+    UNLOADABLE,
+    ModelError,
+    check_folder,
+    check_labels,
+    read_json,
+    refuse_unused,
+    short,
+)
+
+_loading = threading.RLock()  # transformers' hook for bars is one for all threads
 
 
 def copy_unaligned(model: nn.Module) -> None:
@@ -87,7 +101,8 @@ def load_encoder(name: Any, config: Any, **options: Any) -> tuple[PreTrainedMode
         options: what `from_pretrained` of transformers takes (dtype, device_map, attn_implementation …).
     """
     options |= without_pooler(config)
-    encoder, record = _opened(AutoModel, name, config=config, **options)
+    with _no_report():
+        encoder, record = _opened(AutoModel, name, config=config, **options)
     refuse_incomplete(name, encoder, record)
     copy_unaligned(encoder)
     return encoder, record
@@ -95,9 +110,48 @@ def load_encoder(name: Any, config: Any, **options: Any) -> tuple[PreTrainedMode
 
 def load_classifier(name: Any, **options: Any) -> PreTrainedModel:
     """transformers' own classifier of the family: its encoder as the checkpoint has it, its head loaded or new."""
-    model, record = _opened(AutoModelForSequenceClassification, name, **options)
+    with _no_report():
+        model, record = _opened(AutoModelForSequenceClassification, name, **options)
     refuse_incomplete(name, model, record, part=f"{model.base_model_prefix}.")
     copy_unaligned(model)
+    return model
+
+
+def load_trained(name: str, *, fault: str = "cannot be loaded", named: bool = False) -> PreTrainedModel:
+    """A classifier as it was trained, in float32: every weight is there, in its shape, and finite.
+
+    Args:
+        name: a folder, or a name on the hub.
+        fault: what an error says of a name that transformers cannot open.
+        named: whether the caller names the labels; if not, those in config.json must not contradict each other.
+
+    Raises:
+        ModelError: what is there is no trained classifier.
+    """
+    try:
+        with no_bar():
+            model, record = _opened(AutoModelForSequenceClassification, name, dtype=torch.float32)
+    except ModelError:
+        raise
+    except UNLOADABLE as error:
+        raise ModelError(f"{name} {fault}: {short(error)}") from error
+    folder = Path(name)
+    if folder.is_dir() and not named:  # as the file has them: a configuration of ours mends what it can
+        config = read_json(folder / CONFIG)
+        check_labels(config.get("id2label"), config.get("label2id"), name)
+    wrong = sorted(str(entry[0] if isinstance(entry, tuple | list) else entry) for entry in record["mismatched_keys"])
+    if wrong:
+        raise ModelError(
+            f"{name}: config.json and model.safetensors do not fit: {len(wrong)} weights have another shape, "
+            f"the first is {wrong[0]}"
+        )
+    missing = sorted(record["missing_keys"])
+    if missing:
+        raise ModelError(
+            f"{name}: {len(missing)} weights of {type(model).__name__} are missing, the first is {missing[0]}; "
+            "an encoder that was never trained to classify? `neurogame train` can start from it"
+        )
+    refuse_unused(name, record["unexpected_keys"])
     return model
 
 
@@ -107,8 +161,7 @@ def _opened(auto: Any, name: Any, **options: Any) -> tuple[PreTrainedModel, dict
     if folder.is_dir():
         check_folder(folder, auto)
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True, **SAFELY}
-    with _no_report():
-        model, record = auto.from_pretrained(name, **options)
+    model, record = auto.from_pretrained(name, **options)
     for key, weight in model.named_parameters():
         if not weight.is_meta and not bool(weight.isfinite().all()):
             raise ModelError(f"{name}: {key} holds NaN or infinite numbers; its training has probably diverged")
@@ -152,3 +205,24 @@ def _no_report() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(other)
+
+
+@contextmanager
+def no_bar() -> Iterator[None]:
+    """Without transformers' bars over a single file, which are over in a moment; others, and its settings, stay."""
+
+    def bar(make: Any, arguments: Any, options: Any) -> Any:
+        if options.get("desc") in ("Loading weights", "Writing model shards"):
+            options = {**options, "disable": True}
+        return make(*arguments, **options) if before is None else before(make, arguments, options)
+
+    hook = getattr(transformers_logging, "set_tqdm_hook", None)
+    if hook is None:  # transformers before it had the bar's hook
+        yield
+        return
+    with _loading:
+        before = hook(bar)
+        try:
+            yield
+        finally:
+            hook(before)

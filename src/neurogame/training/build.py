@@ -12,6 +12,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from neurogame.classifier import max_length
 from neurogame.data import DataError, PairDataset, load
 from neurogame.data.batching import EncodedDataset, encode
 from neurogame.data.pairs import concatenate
@@ -26,7 +27,6 @@ from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.configuration import special_token_ids
 from neurogame.modeling.loading import load_classifier, load_tokenizer
 from neurogame.modeling.words import build_tokenizer, read_vectors
-from neurogame.nli import max_length
 from neurogame.training.config import ConfigError, DataSection, ModelSection, RunConfig
 from neurogame.training.grounding import GroundedRows
 from neurogame.training.randomness import derive, generator

@@ -1,0 +1,297 @@
+"""`Classifier`: a model with its tokenizer and the names of its labels, and what it says of pairs.
+
+    pairs ──encode──▶ token ids ──batches──▶ tensors on the device ──forward──▶ logits ──prediction──▶ Prediction
+
+Any sequence classifier that transformers can load will do, ours or not; labels come out by name, as the model's own
+configuration has them. `opening` finds one on disk or on the hub, `explanation` says why it answered as it did, `nli`
+puts both behind `predict` and `explain`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from neurogame import labels
+from neurogame._types import Float, Tensor
+from neurogame.data.batching import EncodedDataset, collate, encode, sorted_batches
+from neurogame.data.pairs import Pair
+from neurogame.modeling.checking import ModelError, check_labels
+from neurogame.validation import check_count
+
+MAX_LENGTH = 128  # tokens of a pair, where neither the tokenizer nor the model says how many it takes
+Progress = Callable[[int], object]  # called with the number of pairs just done
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of one pair; probabilities and logits by label name, in the model's order."""
+
+    label: str
+    probabilities: dict[str, float]  # softmax of logits/temperature
+    logits: dict[str, float]
+    truncated: bool = False  # whether the pair was longer than the model reads
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+
+class Fitted(Protocol):
+    """What a classifier needs of a grounded game that was fitted to it: see `neurogame.Explainer`."""
+
+    def check(self, model: PreTrainedModel, name: str = ...) -> None:
+        """Raise unless it was fitted to this model."""
+
+    def play(self, hidden: Sequence[Tensor], members: Tensor) -> Any:
+        """The game of one text, from its hidden states."""
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write it to a folder."""
+
+
+class Classifier:
+    """A classifier of sentence pairs: model, tokenizer, labels.
+
+    Args:
+        model: any sequence classifier of transformers, or an ONNX graph (`neurogame.export.runtime.OnnxModel`).
+        tokenizer: its tokenizer.
+        name: what reports and errors call it.
+        label_names: names of the logits in order, where the model's configuration does not know them
+            ("LABEL_0"); they become part of the configuration, and are saved with it.
+        explainer: a grounded game that was fitted to this model; "decision" then plays it.
+
+    Attributes:
+        labels: names of the logits in order; those of NLI as `neurogame.labels` spells them.
+        max_length: tokens of a pair, special ones included; longer pairs are truncated.
+        folder: where it was opened; None if it was not, or came from the hub.
+
+    Raises:
+        ModelError: labels that contradict each other, or do not fit the number of logits.
+    """
+
+    folder: Path | None = None
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        name: str = "model",
+        label_names: Sequence[str] | None = None,
+        explainer: Fitted | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
+        self.labels = _names(model, label_names, name)
+        config = model.config
+        if label_names is not None and isinstance(model, nn.Module):
+            config.id2label = dict(enumerate(self.labels))
+            config.label2id = {label: i for i, label in enumerate(self.labels)}
+        self.max_length = max_length(model, tokenizer)
+        if explainer is not None:
+            self.explainer = explainer
+
+    @property
+    def explainer(self) -> Any:
+        """The grounded game that was fitted to this model, see `neurogame.ground`; the model carries it."""
+        return getattr(self.model, "explainer", None)
+
+    @explainer.setter
+    def explainer(self, value: Fitted | None) -> None:
+        if value is not None:
+            value.check(self.model, self.name)
+        self.model.explainer = value
+
+    @property
+    def temperature(self) -> float:
+        """Probabilities are softmax(logits/temperature); fitted on dev after training, 1 if it was not.
+
+        It can be set, and is saved with the model's configuration.
+        """
+        value = getattr(self.model.config, _temperature_field(self.model), None)
+        return 1.0 if value is None else _checked_temperature(value, self.name)
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        setattr(self.model.config, _temperature_field(self.model), _checked_temperature(value, self.name))
+
+    @property
+    def parameters(self) -> int:
+        """Total number of parameters, trained or frozen."""
+        return int(self.model.num_parameters())
+
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> EncodedDataset:
+        """Token ids of pairs, the longer sentence truncated first to `max_length` tokens in all.
+
+        Args:
+            pairs: (premise, hypothesis), at least one.
+
+        Returns:
+            One row per pair, in order; `batches` pads them.
+        """
+        return encode([Pair(p, h) for p, h in pairs], self.tokenizer, max_length=self.max_length)
+
+    def batches(self, rows: EncodedDataset, batch_size: int) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
+        """Padded batches of similar length on the model's device, the longest first: (row numbers, inputs)."""
+        pad = collate(self.tokenizer)
+        for batch in sorted_batches(rows.lengths, batch_size):
+            yield batch, self.on_device(pad([rows[i] for i in batch]))
+
+    def on_device(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The inputs where the model is."""
+        return {name: value.to(self.model.device) for name, value in inputs.items()}
+
+    def forward(self, inputs: Mapping[str, Tensor], **options: Any) -> Any:
+        """The model's own output for a batch of its inputs.
+
+        Raises:
+            ModelError: the tokenizer has tokens that the model has no embedding for.
+        """
+        try:
+            return self.model(**inputs, **options)
+        except IndexError as error:
+            raise ModelError(
+                f"{self.name} has no embedding for a token of its tokenizer; does that belong to another model?"
+            ) from error
+
+    def logits(
+        self, pairs: Sequence[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
+    ) -> Float[Tensor, "pairs labels"]:
+        """Raw logits in the order of `labels`, one row per pair; `progress` is called after each batch."""
+        return self._run(checked_pairs(pairs), batch_size, progress)[0]
+
+    def predictions(
+        self, pairs: Iterable[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
+    ) -> list[Prediction]:
+        """The labels of pairs, in order; the answers do not depend on `batch_size`."""
+        texts = checked_pairs(pairs)
+        logits, lengths = self._run(texts, batch_size, progress)
+        truncated = self._truncated(texts, lengths)
+        return [self.prediction(row, truncated=i in truncated) for i, row in enumerate(logits)]
+
+    def prediction(self, logits: Float[Tensor, "labels"], *, truncated: bool = False) -> Prediction:
+        """The logits of one pair as label, probabilities and logits by name."""
+        return Prediction(
+            self.labels[int(logits.argmax())],
+            dict(zip(self.labels, (logits / self.temperature).softmax(-1).tolist(), strict=True)),
+            dict(zip(self.labels, logits.tolist(), strict=True)),
+            truncated,
+        )
+
+    def _run(
+        self, pairs: list[tuple[str, str]], batch_size: int, progress: Progress | None
+    ) -> tuple[Tensor, list[int]]:
+        """Logits, and the number of tokens of each pair."""
+        check_count("batch_size", batch_size)
+        logits = torch.empty(len(pairs), len(self.labels))
+        if not pairs:
+            return logits, []
+        rows = self.encode(pairs)
+        self.model.eval()
+        for batch, inputs in self.batches(rows, batch_size):
+            with torch.inference_mode():
+                answers = self.forward(inputs).logits.float().cpu()
+            logits[batch] = answers  # a plain tensor, which callers may change or differentiate through
+            if progress is not None:
+                progress(len(batch))
+        bad = (~logits.isfinite()).any(-1).nonzero().flatten().tolist()
+        if bad:
+            raise ModelError(
+                f"the logits of {self.name} are NaN or infinite for {len(bad)} of {len(pairs)} pairs (first: pair "
+                f"{bad[0]}); its training has probably diverged, or its numbers overflow"
+            )
+        return logits, rows.lengths
+
+    def _truncated(self, pairs: list[tuple[str, str]], lengths: list[int]) -> set[int]:
+        """Which pairs did not fit: those that fill `max_length` are encoded once more, in full."""
+        full = [i for i, length in enumerate(lengths) if length >= self.max_length]
+        if not full:
+            return set()
+        texts = [pairs[i][0] for i in full], [pairs[i][1] for i in full]
+        whole = self.tokenizer(*texts, verbose=False)["input_ids"]  # verbose would warn that they are long
+        return {i for i, ids in zip(full, whole, strict=True) if len(ids) > self.max_length}
+
+
+def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The longest pair, in tokens, that both can take: the tokenizer's limit, within the model's positions.
+
+    Embeddings of positions that keep a row for padding (RoBERTa, MPNet: 514 rows for 512 tokens) begin
+    to count behind it. An exported model has its limit in its configuration.
+    """
+    config = model.config
+    if not isinstance(model, nn.Module):
+        return int(config.max_length)
+    rows = [getattr(part, "max_position_embeddings", None) for part in (config, getattr(config, "encoder", None))]
+    positions = next((row for row in rows if isinstance(row, int) and row > 0), None)
+    if positions is not None:
+        for name, module in model.named_modules():
+            if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+                positions -= 0 if module.padding_idx is None else module.padding_idx + 1
+                break
+    limit = int(tokenizer.model_max_length)
+    known = [most for most in (limit if limit < 10**9 else None, positions) if most is not None]  # 1e30: not said
+    return min(known, default=MAX_LENGTH)
+
+
+def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of strings as tuples.
+
+    Raises:
+        TypeError: an entry is not two strings; a dictionary or a set has no first and second.
+        ValueError: a text is not valid Unicode.
+    """
+    found: list[tuple[str, str]] = []
+    for i, pair in enumerate(pairs):
+        listed = isinstance(pair, Iterable) and not isinstance(pair, str | Mapping | Set)
+        texts = tuple(pair) if listed else ()
+        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"pair {i} must be (premise, hypothesis), two strings; got {pair!r:.80}")
+        for text in texts:
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"pair {i} is not valid Unicode (half of a surrogate pair): {text!r:.80}") from None
+        found.append((texts[0], texts[1]))
+    return found
+
+
+def _temperature_field(model: PreTrainedModel) -> str:
+    """Where the configuration keeps the temperature.
+
+    To transformers, "temperature" is an option of text generation: it drops it when it reads the configuration
+    of a model that does not declare it (BERT …) and refuses to save one that has it. Ours declare it.
+    """
+    declared = "temperature" in getattr(type(model.config), "__dataclass_fields__", {})
+    return "temperature" if declared else "label_temperature"
+
+
+def _checked_temperature(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ModelError(f"the temperature of {name} must be a number > 0, got {value!r}")
+    return float(value)
+
+
+def _names(model: PreTrainedModel, given: Sequence[str] | None, owner: str) -> tuple[str, ...]:
+    """Names of the logits: as given, or the configuration's, spelled as we do where they are NLI labels."""
+    if isinstance(given, str):
+        raise TypeError(f"label_names must be a list of names, got the string {given!r:.60}")
+    if given is None:
+        check_labels(model.config.id2label, model.config.label2id, owner)
+    id2label = model.config.id2label or {}
+    names = [str(name) for name in (given if given is not None else (id2label[i] for i in sorted(id2label)))]
+    if len(names) != model.config.num_labels:
+        raise ModelError(f"{owner}: {len(names)} label names for {model.config.num_labels} logits: {', '.join(names)}")
+    found = []
+    for name in names:
+        try:
+            found.append(labels.canonical(name) or name)
+        except labels.UnknownLabelError:
+            found.append(name)
+    if len(set(found)) < len(found):
+        raise ModelError(f"{owner}: label names must differ, got {', '.join(names)}")
+    return tuple(found)

@@ -1,0 +1,150 @@
+"""`open`: the only way a saved model is opened, from the package, a folder or the hub, by torch or by onnxruntime.
+
+Nothing is downloaded if the name is a folder or looks like one. A folder that would load but could only answer at
+random (no classifier, no vocabulary, weights that are NaN) is refused. Weights as safetensors only: no pickle is ever
+read. `modeling.checking` looks at a folder before it is opened, `modeling.loading` reads it.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import torch
+from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub.errors import HfHubHTTPError
+from transformers import PreTrainedConfig, PreTrainedModel
+
+import neurogame.modeling  # noqa: F401  registers the models with the Auto classes
+from neurogame import embedded
+from neurogame.classifier import Classifier
+from neurogame.export import folder as exports
+from neurogame.export.runtime import OnnxModel
+from neurogame.modeling.checking import ModelError, short
+from neurogame.modeling.loading import load_tokenizer, load_trained
+from neurogame.printing import printable
+from neurogame.validation import check_choice
+
+Backend = Literal["torch", "onnx"]
+C = TypeVar("C", bound=Classifier)
+_NOWHERE = "is no folder here and could not be had from the hub"
+
+
+def open(  # noqa: A001  as `gzip.open` and `tarfile.open`: always called with its module
+    name: str | Path | None = None,
+    *,
+    label_names: Sequence[str] | None = None,
+    device: str | torch.device | None = None,
+    backend: Backend = "torch",
+    kind: type[C] = Classifier,  # type: ignore[assignment]  # a default of a type variable
+) -> C:
+    """Open a saved classifier: the embedded model, a folder, or a name on the hub.
+
+    Args:
+        name: None for the embedded model, a folder that `save_pretrained` wrote, or a name on the hub. A name that
+            looks like a path ("./x", "runs/x" where there is a folder `runs`, "a/b/c") is never looked for there.
+        label_names: names of the logits in order, where the model does not know them.
+        device: "cpu", "cuda", "cuda:1", "mps" …; None: a GPU of CUDA if there is one, else the CPU.
+        backend: "torch", or "onnx" for a folder that `neurogame export` wrote, run by onnxruntime on the CPU.
+        kind: the class of what is returned.
+
+    Returns:
+        Model, tokenizer and labels.
+
+    Raises:
+        ModelError: what is there cannot be used; one line that names it and the cause.
+        FileNotFoundError: there is no such folder, or no model in it.
+    """
+    check_choice("backend", backend, Backend)
+    if backend == "onnx":
+        model, tokenizer, called = _onnx(name, device)
+        return kind(model, tokenizer, name=called, label_names=label_names)
+    place = embedded.folder() if name is None else _folder(name)
+    where = str(name) if place is None else str(place)
+    if place is None:
+        _check_hub(where)
+    elif (place / exports.MODEL).is_file() and not any(place.glob("*.safetensors")):
+        raise ModelError(f"{where} is an ONNX export: load it with backend='onnx' (--backend onnx)")
+    fault = _NOWHERE if place is None else "cannot be loaded"
+    found = load_trained(where, fault=fault, named=label_names is not None)
+    tokenizer = load_tokenizer(where)
+    opened = kind(_on(found, device), tokenizer, name=_called(place, where), label_names=label_names)
+    opened.folder = place
+    return opened
+
+
+def _folder(name: str | Path) -> Path | None:
+    """The folder of a model; None for a name on the hub."""
+    place = Path(name).expanduser()
+    return place if _is_local(str(name), place) else None
+
+
+def _called(place: Path | None, where: str) -> str:
+    """What reports call a model: its folder, or that above where it is called "model"."""
+    if place is None:
+        return where
+    resolved = place.resolve()
+    return resolved.parent.name if resolved.name == "model" else resolved.name
+
+
+def _onnx(name: str | Path | None, device: str | torch.device | None) -> tuple[Any, Any, str]:
+    """Graph, tokenizer and name of a folder that `neurogame export` wrote."""
+    if name is None:
+        raise ModelError(
+            "the embedded model is no ONNX file: `neurogame export -o FOLDER` writes one, then load FOLDER"
+        )
+    if device is not None and str(device).partition(":")[0] != "cpu":
+        raise ModelError(f"device {str(device)!r} cannot be used with backend='onnx', which runs on the CPU")
+    place = Path(name).expanduser()
+    if not place.is_dir():
+        raise ModelError(f"no folder at {name}; backend='onnx' opens folders that `neurogame export` wrote")
+    manifest = exports.read(place)
+    tokenizer = load_tokenizer(str(place), config=PreTrainedConfig())  # config.json is not transformers' own
+    return OnnxModel(place, manifest), tokenizer, place.resolve().name
+
+
+def _check_hub(name: str) -> None:
+    """Refuse a name that is not in the cache at once where the hub is out of reach; transformers tries for long.
+
+    A folder here that is called nearly so is what was meant, perhaps.
+    """
+    try:
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            HfApi().model_info(name, timeout=10)
+    except HfHubHTTPError:  # it answers: transformers says what
+        return
+    except Exception as error:  # httpx's have no class in common with others
+        near = get_close_matches(name, [path.parent.name for path in Path().glob("*/config.json")], n=1)
+        hint = f"; there is a folder {near[0]}" if near else ""
+        raise ModelError(f"{name} {_NOWHERE}: {short(error)}{hint}") from error
+
+
+def _is_local(name: str, folder: Path) -> bool:
+    """Whether a model is a folder; one that should be and is not, or holds no model, is an error."""
+    shown = printable(name)
+    if not name.strip():
+        raise FileNotFoundError("the name of a model is empty; give a folder, or a name on the hub")
+    if folder.is_dir():
+        if (folder / "config.json").is_file():
+            return True
+        inner = next((folder / part for part in ("model", "best") if (folder / part / "config.json").is_file()), None)
+        hint = f"; did you mean {inner}?" if inner else ""
+        raise FileNotFoundError(f"{shown} holds no model: config.json is missing{hint}")
+    if folder.exists():
+        raise NotADirectoryError(f"{shown} is a file; a model is a folder with config.json and model.safetensors")
+    if name.startswith((".", "~", "/")) or name.endswith("/") or name.count("/") > 1 or "\\" in name:
+        raise FileNotFoundError(f"no model folder at {shown}")
+    if folder.parent != Path() and folder.parent.is_dir():
+        there = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
+        has = f"has {', '.join(there[:10])}" if there else "is empty"
+        raise FileNotFoundError(f"no model folder at {shown}; {printable(str(folder.parent))} {has}")
+    return False
+
+
+def _on(model: PreTrainedModel, device: str | torch.device | None) -> PreTrainedModel:
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ModelError(f"device {str(device)!r} cannot be used here: {short(error)}") from error
