@@ -9,6 +9,7 @@ puts both behind `predict` and `explain`.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -152,8 +153,14 @@ class Classifier:
         Raises:
             ModelError: the tokenizer has tokens that the model has no embedding for.
         """
-        try:
+        with self.own_tokens():
             return self.model(**inputs, **options)
+
+    @contextmanager
+    def own_tokens(self) -> Iterator[None]:
+        """Around a forward pass: a token without an embedding is an error that names the likely cause."""
+        try:
+            yield
         except IndexError as error:
             raise ModelError(
                 f"{self.name} has no embedding for a token of its tokenizer; does that belong to another model?"

@@ -17,16 +17,15 @@ from transformers import PreTrainedModel
 
 from neurogame._types import Float, Tensor
 from neurogame.explanation.reading import Attribution, Question, Reading
-from neurogame.modeling.heads import ClsPooling, SpinsPooling
-from neurogame.modeling.model import NeuroGameForSequenceClassification
+from neurogame.modeling.heads import ClsPooling, SpinsPooling, pooling_of
 
 _ALONE = threading.Lock()
 
 
 def applies(model: PreTrainedModel) -> bool:
     """Whether there are weights of tokens: a weighted sum as the pooling, or [CLS] in an encoder with attention."""
-    if isinstance(model, NeuroGameForSequenceClassification):
-        pooling = model.pooling
+    pooling = pooling_of(model)
+    if pooling is not None:
         reads_cls = isinstance(pooling, ClsPooling) or (isinstance(pooling, SpinsPooling) and pooling.source == "cls")
         return pooling.additive or (reads_cls and applies(model.encoder))
     return getattr(model.config, "num_attention_heads", None) is not None
@@ -34,10 +33,8 @@ def applies(model: PreTrainedModel) -> bool:
 
 def attention(reading: Reading, _: Question) -> Attribution:
     """Method "attention"."""
-    model = reading.model
-    if isinstance(model, NeuroGameForSequenceClassification) and model.pooling.additive:
+    if reading.pooled is not None and reading.pooled.weights is not None:
         weights = reading.pooled.weights
-        assert weights is not None
         return Attribution(reading.units.averaged(weights[0].double().cpu()).mean(0), diagnostics={"of": "the pooling"})
     scores = reading.units.averaged(_from_cls(reading).double().cpu()).mean(0)
     return Attribution(scores, diagnostics={"of": "[CLS] in the last layer"})
@@ -67,7 +64,7 @@ def _from_cls(reading: Reading) -> Float[Tensor, "heads tokens"]:
 @contextmanager
 def _eager(model: PreTrainedModel) -> Iterator[None]:
     """Attention computed step by step: the fused kernels, which are faster, do not keep the weights."""
-    encoder = model.encoder if isinstance(model, NeuroGameForSequenceClassification) else model
+    encoder = model if pooling_of(model) is None else model.encoder
     with _ALONE:
         before = encoder.config._attn_implementation
         encoder.set_attn_implementation("eager")

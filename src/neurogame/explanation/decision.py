@@ -25,7 +25,8 @@ from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
 from neurogame.explanation import grounded
 from neurogame.explanation.reading import Attribution, Passes, Question, Reading, has_readout
-from neurogame.modeling.model import Classifier, NeuroGameForSequenceClassification
+from neurogame.modeling.heads import pooling_of
+from neurogame.modeling.model import FeedForward
 from neurogame.readout import balanced
 from neurogame.values import estimate_game
 
@@ -60,7 +61,7 @@ class Game:
     """ℓ(S ∪ C) on the classifier of a model."""
 
     terms: Float[Tensor, "terms dim"]  # Σ of c_i over the tokens of each word, and last over the special tokens
-    classifier: Classifier
+    classifier: FeedForward
     direction: Float[Tensor, "labels"]  # 1 at the target, −1 at the contrast
     passes: Passes = field(default_factory=Passes)
 
@@ -91,7 +92,8 @@ class Game:
 
 def applies(model: object) -> bool:
     """Whether there is a game of the decision: a grounded one, or what the model classifies is a sum over tokens."""
-    return is_grounded(model) or (isinstance(model, NeuroGameForSequenceClassification) and model.pooling.additive)
+    pooling = pooling_of(model)
+    return is_grounded(model) or (pooling is not None and pooling.additive)
 
 
 def is_grounded(model: object) -> bool:
@@ -101,15 +103,12 @@ def is_grounded(model: object) -> bool:
 
 def game_of(reading: Reading, target: str, contrast: str | None) -> Game:
     """The decision game of a pair."""
-    model = reading.model
-    assert isinstance(model, NeuroGameForSequenceClassification)
-    weights = reading.pooled.weights
-    assert weights is not None
-    assert isinstance(model.classifier, Classifier)
+    classifier = reading.model.classifier
+    assert isinstance(classifier, FeedForward)
     with torch.inference_mode():
-        c = model.pooling.terms(reading.states, weights)[0]  # (tokens, dim)
+        c = reading.terms()[0]  # (tokens, dim)
         terms = torch.cat([reading.units.summed(c.mT), reading.units.outside(c.mT).unsqueeze(-1)], -1).mT
-    return Game(terms, model.classifier, Question(target, contrast).direction(reading.nli.labels), reading.passes)
+    return Game(terms, classifier, Question(target, contrast).direction(reading.nli.labels), reading.passes)
 
 
 def attribute(reading: Reading, question: Question) -> Attribution:

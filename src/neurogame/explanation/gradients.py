@@ -18,7 +18,6 @@ from transformers import PreTrainedModel
 from neurogame._types import Float, Tensor
 from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.extras import need
-from neurogame.modeling.model import NeuroGameForSequenceClassification
 
 STEPS = 50
 _BATCH = 16  # points of the path per forward and backward pass
@@ -85,7 +84,7 @@ def _logit(reading: Reading, question: Question) -> Callable[[Embedded], Float[T
     """ℓ of embeddings; segments, and which tokens are special, are those of the pair."""
     model, others = reading.model, {name: value.clone() for name, value in reading.inputs.items()}
     ids = others.pop("input_ids")
-    if isinstance(model, NeuroGameForSequenceClassification) and model.config.players == "words":
+    if getattr(model.config, "players", "all") == "words":
         special = torch.tensor(model.config.special_token_ids, device=ids.device)
         others["special_tokens_mask"] = torch.isin(ids, special).long()
 

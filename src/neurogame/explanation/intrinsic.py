@@ -19,21 +19,18 @@ from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling
 from neurogame.data.words import Units
 from neurogame.explanation.reading import Attribution, Question, Reading
-from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling
-from neurogame.modeling.model import NeuroGameForSequenceClassification
+from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of
 from neurogame.values import Mean
 
 
 def applies(model: object) -> bool:
     """Whether the model plays a game in its forward pass."""
-    return isinstance(model, NeuroGameForSequenceClassification) and isinstance(
-        model.pooling, NeuroGamePooling | SpinsPooling
-    )
+    return isinstance(pooling_of(model), NeuroGamePooling | SpinsPooling)
 
 
 def attribute(reading: Reading, _: Question) -> Attribution:
     """The layer's own values, from tokens and heads to words, whatever is asked."""
-    units, game = reading.units, reading.pooled.game
+    units, game = reading.units, None if reading.pooled is None else reading.pooled.game
     assert isinstance(game, NeuroGameOutput | SpinsOutput)
     values = game.values
     phi, beta = (units.summed(x[0].double().cpu()) for x in (game.shapley, game.banzhaf))  # (heads, read)

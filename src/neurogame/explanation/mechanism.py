@@ -12,7 +12,6 @@ from neurogame.attention import NeuroGameOutput
 from neurogame.explanation.reading import Reading
 from neurogame.ising import SpinState
 from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput
-from neurogame.modeling.model import NeuroGameForSequenceClassification
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +26,9 @@ class Mechanism:
 
 def mechanism(reading: Reading) -> Mechanism:
     """α, J_i and λ_i of a NeuroGame head; of a control its weights, as α; nothing of a foreign model."""
-    if not isinstance(reading.model, NeuroGameForSequenceClassification):
+    units, pooled, pooling = reading.units, reading.pooled, reading.pooling
+    if pooled is None:
         return Mechanism()
-    units, pooled = reading.units, reading.pooled
     diagnostics: dict[str, Any] = {"head": reading.model.config.head}
     if isinstance(pooled.game, NeuroGameOutput | SpinsOutput):
         diagnostics |= settled(pooled.game.spin_state)
@@ -41,8 +40,8 @@ def mechanism(reading: Reading) -> Mechanism:
     game = pooled.game
     if not isinstance(game, NeuroGameOutput):
         return Mechanism(alpha, diagnostics=diagnostics)
-    assert isinstance(reading.model.pooling, NeuroGamePooling)
-    diagnostics |= {"gamma": reading.model.pooling.layer.gamma.tolist(), "preset": reading.model.config.preset}
+    assert isinstance(pooling, NeuroGamePooling)
+    diagnostics |= {"gamma": pooling.layer.gamma.tolist(), "preset": reading.model.config.preset}
     diagnostics |= {"layer_samples": game.values.samples, "layer_couplings": game.values.couplings}
     return Mechanism(
         alpha, units.averaged(game.field[0].cpu()), units.averaged(game.gate[0].cpu()), diagnostics=diagnostics

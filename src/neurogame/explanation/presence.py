@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from neurogame._types import Float, Tensor
 from neurogame.explanation.gradients import differentiable
 from neurogame.explanation.reading import Attribution, Question, Reading
-from neurogame.modeling.model import NeuroGameForSequenceClassification
+from neurogame.modeling.heads import pooling_of
 
 STEPS = 5
 _BATCH = 16  # points per forward and backward pass
@@ -31,11 +31,10 @@ FADED = 0.05  # where the integral starts, and what the words are counted from
 
 def applies(model: PreTrainedModel) -> bool:
     """Whether what the model classifies is a sum over tokens of an encoder whose attention takes a mask."""
-    return (
-        isinstance(model, NeuroGameForSequenceClassification)
-        and model.pooling.additive
-        and "attention_mask" in inspect.signature(model.encoder.forward).parameters
-    )
+    pooling = pooling_of(model)
+    if pooling is None or not pooling.additive:
+        return False
+    return "attention_mask" in inspect.signature(model.encoder.forward).parameters
 
 
 def attribute(reading: Reading, question: Question) -> Attribution:
@@ -73,19 +72,17 @@ def _slopes(reading: Reading, question: Question, t: Float[Tensor, "points"]) ->
 
 def value(reading: Reading, question: Question, m: Float[Tensor, "points read"]) -> Float[Tensor, "points"]:
     """v(m) at each point."""
-    model, units = reading.model, reading.units
-    assert isinstance(model, NeuroGameForSequenceClassification)
+    model, pooling, units = reading.model, reading.pooling, reading.units
+    assert pooling is not None
     inputs = {name: column.clone().expand(len(m), -1) for name, column in reading.inputs.items()}
-    ids = inputs["input_ids"]
-    inputs.pop("attention_mask", None)
+    ids, real = inputs["input_ids"], torch.ones_like(inputs["input_ids"], dtype=torch.bool)
     special = (units.unit_of < 0).to(m)
     present = (m @ units.members.to(m) + special).to(ids.device, model.dtype)  # (points, tokens)
-    seen = present.log()[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
+    inputs["attention_mask"] = present.log()[:, None, None, :].expand(-1, 1, ids.shape[1], -1)
     reading.passes.add(len(m))
-    x = model.encoder(attention_mask=seen, **inputs)[0].to(model.classifier.dtype)
-    players = model.players(ids, torch.ones_like(ids, dtype=torch.bool))
-    pooled = model.pooling(x, players)
-    terms = model.pooling.terms(x, pooled.weights)
-    logits = model.classifier((terms * present.to(terms).unsqueeze(-1)).sum(1))
+    x = model.encode(**inputs).states
+    weights = model.pool(x, real, model.players(ids, real)).weights
+    terms = pooling.terms(x, weights)
+    logits = model.classify((terms * present.to(terms).unsqueeze(-1)).sum(1))
     found: Tensor = logits.double().cpu() @ question.direction(reading.nli.labels)
     return found

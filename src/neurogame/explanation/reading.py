@@ -1,8 +1,8 @@
 """One pair through the model: what every method starts from, what it is asked, and what it hands back.
 
-    tokens ──encoder──▶ x ──pooling──▶ Σ_i c_i ──classifier──▶ logits
+    tokens ──encode──▶ x ──pool──▶ Σ_i c_i ──classify──▶ logits
 
-`Reading` holds the pair in that form; the pooling's own record is computed when a method asks for it.
+`Reading` holds the pair in that form. The model is asked once; a pair is pooled once per explanation.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,7 @@ from neurogame.classifier import Classifier, Prediction
 from neurogame.data.words import Level, Tokens, Units, tokenize, units
 from neurogame.grounding.game import WordGame
 from neurogame.modeling.checking import ModelError
-from neurogame.modeling.heads import NeuroGamePooling, Pooled
-from neurogame.modeling.model import NeuroGameForSequenceClassification
+from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pooling, pooling_of
 from neurogame.readout import GameTerms
 
 UPDATES = 64  # of the mean field, beyond which its path is no longer told
@@ -80,58 +79,60 @@ class Passes:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A pair, its tokens, its words, and what the model says of it."""
+    """A pair, its tokens, its words, and one forward pass of the model over it.
+
+    Attributes:
+        nli: the classifier.
+        tokens, units: the pair as token ids, and the words that they belong to.
+        prediction: what the model says.
+        states: x, what the pooling of a NeuroGame model reads; None for other models.
+        pooled: the pooled vector with weights and game; None for other models.
+        hidden: states of every layer of the encoder, where a pooling or an explainer may read them.
+        passes: what the explanation has cost so far.
+    """
 
     nli: Classifier
     tokens: Tokens
     units: Units
     prediction: Prediction
+    states: Float[Tensor, "1 tokens dim"] | None = None
+    pooled: Pooled | None = None
+    hidden: tuple[Float[Tensor, "1 tokens dim"], ...] | None = None
     passes: Passes = field(default_factory=Passes)
 
     @property
     def model(self) -> PreTrainedModel:
-        """The classifier."""
+        """The model itself."""
         return self.nli.model
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """The pooling of a NeuroGame model."""
+        return pooling_of(self.model)
 
     @cached_property
     def inputs(self) -> dict[str, Tensor]:
         """The pair as a batch of one, on the model's device."""
-        return {name: value.to(self.model.device) for name, value in self.tokens.inputs.items()}
-
-    @cached_property
-    def hidden(self) -> tuple[Float[Tensor, "1 tokens dim"], ...]:
-        """The states of every layer of the encoder, the embeddings first."""
-        found: tuple[Tensor, ...] = _answer(self.nli, self.tokens, self.passes).hidden_states
-        return found
-
-    @cached_property
-    def states(self) -> Float[Tensor, "1 tokens dim"]:
-        """x: what the pooling reads, in its precision."""
-        model = self.model
-        x = model.side_by_side(self.hidden) if has_readout(model) else self.hidden[-1]
-        return x.to(model.classifier.dtype)
+        return self.nli.on_device(self.tokens.inputs)
 
     @cached_property
     def game(self) -> WordGame | None:
         """The grounded game of the pair, of the model's own readout or of an explainer; None where there is neither."""
         model, members = self.model, self.units.members
-        if has_readout(model):
-            terms = self.pooled.game
-            assert isinstance(terms, GameTerms)
-            return WordGame.of(terms, members, model.classifier.weight, model.classifier.base)
+        if self.pooled is not None and isinstance(self.pooled.game, GameTerms):
+            return WordGame.of(self.pooled.game, members, model.classifier.weight, model.classifier.base)
         explainer = self.nli.explainer
-        return None if explainer is None else explainer.play(self.hidden, members)
+        found: WordGame | None = None if explainer is None else explainer.play(self.hidden, members)
+        return found
 
-    @cached_property
-    def pooled(self) -> Pooled:
-        """The pooled vector with weights and game, as the model's own forward pass has them."""
-        model = self.model
-        assert isinstance(model, NeuroGameForSequenceClassification)
-        ids = self.inputs["input_ids"]
-        with torch.inference_mode():
-            players = model.players(ids, torch.ones_like(ids, dtype=torch.bool))
-            pooled: Pooled = model.pooling(self.states, players, record=True)
-            return pooled
+    def terms(self, weights: Float[Tensor, "1 heads tokens"] | None = None) -> Float[Tensor, "1 tokens dim"]:
+        """c_i: what each token adds to the pooled vector, by its own weights or by others; for additive poolings."""
+        assert self.pooling is not None
+        assert self.pooled is not None
+        assert self.states is not None
+        weights = self.pooled.weights if weights is None else weights
+        assert weights is not None
+        return self.pooling.terms(self.states, weights)
 
     @cached_property
     def trajectory(self) -> Float[Tensor, "updates read"] | None:
@@ -139,10 +140,9 @@ class Reading:
 
         None where no spins of tokens were solved, or by more than UPDATES, or other than the layer solves them.
         """
-        model = self.model
-        if not isinstance(model, NeuroGameForSequenceClassification) or not isinstance(model.pooling, NeuroGamePooling):
+        if self.pooled is None or not isinstance(self.pooling, NeuroGamePooling):
             return None
-        game, config = self.pooled.game, model.pooling.layer.config
+        game, config = self.pooled.game, self.pooling.layer.config
         assert isinstance(game, NeuroGameOutput)
         state = game.spin_state
         most = int(state.iterations.max())
@@ -160,35 +160,47 @@ class Reading:
 
 
 def read(nli: Classifier, premise: str, hypothesis: str, level: Level) -> Reading:
-    """Encode the pair as `predict` does, and predict; the states of that forward pass are kept."""
-    tokens, passes = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length), Passes()
-    answer = _answer(nli, tokens, passes)
-    logits = answer.logits[0].float().cpu()
+    """Encode the pair as `predict` does, and predict.
+
+    Args:
+        nli: the classifier.
+        premise: a sentence.
+        hypothesis: a sentence.
+        level: whether a unit is a word or a token.
+
+    Raises:
+        ModelError: the logits are NaN or infinite.
+    """
+    tokens = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length)
+    return read_tokens(nli, tokens, units(tokens, level), truncated=len(tokens.uncut) > len(tokens.offsets))
+
+
+def read_tokens(
+    nli: Classifier, tokens: Tokens, units: Units, *, truncated: bool, passes: Passes | None = None
+) -> Reading:
+    """One forward pass over a pair, in the steps that the model has; what they give is kept."""
+    passes = Passes() if passes is None else passes
+    passes.add(1)
+    model, inputs, pooled, states = nli.model, nli.on_device(tokens.inputs), None, None
+    with torch.inference_mode(), nli.own_tokens():
+        if pooling_of(model) is None:
+            answer = model(**inputs, **({} if nli.explainer is None else {"output_hidden_states": True}))
+            hidden, logits = getattr(answer, "hidden_states", None), answer.logits
+        else:
+            encoded = model.encode(**inputs, output_hidden_states=True)
+            hidden, states = encoded.hidden, encoded.states
+            real = torch.ones_like(inputs["input_ids"], dtype=torch.bool)
+            pooled = model.pool(states, real, model.players(inputs["input_ids"], real), record=True)
+            logits = model.classify(pooled.output)
+    logits = logits[0].float().cpu()
     if not bool(logits.isfinite().all()):
         raise ModelError(
             f"the logits of {nli.name} are NaN or infinite for this pair; its training has probably diverged, "
             "or its numbers overflow"
         )
-    said = nli.prediction(logits, truncated=len(tokens.uncut) > len(tokens.offsets))
-    reading = Reading(nli, tokens, units(tokens, level), said, passes)
-    if _has_states(nli):
-        vars(reading)["hidden"] = answer.hidden_states  # where the cached property would put them
-    return reading
+    return Reading(nli, tokens, units, nli.prediction(logits, truncated=truncated), states, pooled, hidden, passes)
 
 
 def has_readout(model: object) -> bool:
     """Whether the logits are read from games."""
-    return isinstance(model, NeuroGameForSequenceClassification) and model.config.readout == "game"
-
-
-def _has_states(nli: Classifier) -> bool:
-    """Whether anything here reads the states of the encoder."""
-    return isinstance(nli.model, NeuroGameForSequenceClassification) or nli.explainer is not None
-
-
-def _answer(nli: Classifier, tokens: Tokens, passes: Passes) -> Any:
-    """The model's output for the pair, with hidden states where they are read."""
-    passes.add(1)
-    inputs = {name: value.to(nli.model.device) for name, value in tokens.inputs.items()}
-    with torch.inference_mode():
-        return nli.forward(inputs, **({"output_hidden_states": True} if _has_states(nli) else {}))
+    return isinstance(pooling_of(model), GamePooling)

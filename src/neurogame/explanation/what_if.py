@@ -21,12 +21,10 @@ from neurogame.classifier import Classifier
 from neurogame.data.words import Level
 from neurogame.explanation import methods
 from neurogame.explanation.decision import is_grounded
-from neurogame.explanation.reading import Reading, read
+from neurogame.explanation.reading import Reading, read, read_tokens
 from neurogame.explanation.record import Explanation
-from neurogame.explanation.removal import evaluate
 from neurogame.ising import SpinState
-from neurogame.modeling.heads import NeuroGamePooling, Pooled
-from neurogame.modeling.model import NeuroGameForSequenceClassification
+from neurogame.modeling.heads import NeuroGamePooling, Pooled, pooling_of
 
 FOLLOWING = frozenset({"decision", "game", "attention"})  # methods on the pooling as read; others ask the model
 _MOST_STEPS = 5000  # a cold system needs short steps, so many of them
@@ -99,7 +97,6 @@ def without(reading: Reading, removed: Sequence[int]) -> Reading:
         return reading
     if gone.issuperset(units.read):
         raise ValueError("every word is struck out: there is none left to explain")
-    keep = torch.tensor([[i not in gone for i in units.read]])
     stays = [i not in gone for i in units.unit_of.tolist()]
     places = [i for i, stay in enumerate(stays) if stay]
     cut = {(tokens.offsets[i], tokens.sides[i]) for i, stay in enumerate(stays) if not stay}
@@ -111,45 +108,36 @@ def without(reading: Reading, removed: Sequence[int]) -> Reading:
         pieces=[tokens.pieces[i] for i in places],
         uncut=[entry for entry in tokens.uncut if entry not in cut],
     )
-    said = reading.nli.prediction(evaluate(reading, keep)[0], truncated=reading.prediction.truncated)
-    return replace(reading, tokens=left, units=replace(units, unit_of=units.unit_of[places]), prediction=said)
+    left_units = replace(units, unit_of=units.unit_of[places])
+    return read_tokens(reading.nli, left, left_units, truncated=reading.prediction.truncated, passes=reading.passes)
 
 
 def has_temperature(model: object) -> bool:
     """Whether the weights of the pooling, or of a grounded game, are spins that a temperature can melt or freeze."""
-    if is_grounded(model):
-        return True
-    if not isinstance(model, NeuroGameForSequenceClassification) or not isinstance(model.pooling, NeuroGamePooling):
-        return False
-    return model.pooling.layer.config.spins == "solved"
+    pooling = pooling_of(model)
+    solved = isinstance(pooling, NeuroGamePooling) and pooling.layer.config.spins == "solved"
+    return is_grounded(model) or solved
 
 
 def heated(reading: Reading, factor: float) -> Reading:
     """The pair with γ of every head multiplied by `factor`; 1 is the reading itself."""
     if _positive(factor) == 1:
         return reading
-    model = reading.model
-    if not (
-        isinstance(model, NeuroGameForSequenceClassification)
-        and isinstance(model.pooling, NeuroGamePooling)
-        and model.pooling.layer.config.spins == "solved"
-    ):
+    pooling = reading.pooling
+    if not isinstance(pooling, NeuroGamePooling) or pooling.layer.config.spins != "solved":
         raise ValueError(
             f"temperature_factor = {factor:g}: {reading.nli.name} has no temperature γ; a model with the head "
             "'neurogame' and spins that are solved has one"
         )
-    game = reading.pooled.game
+    game = None if reading.pooled is None else reading.pooled.game
     assert isinstance(game, NeuroGameOutput)
-    config = model.pooling.layer.config
     with torch.inference_mode():
-        state = at_temperature(game.spin_state, factor, config.damping)
-        output = model.pooling.terms(reading.states, state.alpha).sum(1)  # (1, dim): W_O has no bias
-        logits = model.classifier(output)[0].float().cpu()
+        state = at_temperature(game.spin_state, factor, pooling.layer.config.damping)
+        output = reading.terms(state.alpha).sum(1)  # (1, dim): W_O has no bias
+        logits = reading.model.classify(output)[0].float().cpu()
     said = reading.nli.prediction(logits, truncated=reading.prediction.truncated)
-    other = replace(reading, prediction=said)
     pooled = Pooled(output, state.alpha, replace(game, output=output, alpha=state.alpha, spin_state=state))
-    vars(other).update(states=reading.states, pooled=pooled)  # where a cached_property keeps what it has computed
-    return other
+    return replace(reading, prediction=said, pooled=pooled)
 
 
 def _positive(factor: object) -> float:

@@ -25,8 +25,7 @@ from neurogame.export.tracing import traceable
 from neurogame.extras import need
 from neurogame.modeling.checking import short
 from neurogame.modeling.dam import WordPairModel
-from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling
-from neurogame.modeling.model import NeuroGameForSequenceClassification
+from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of
 
 OPSET = 20
 _UNTRACEABLE = (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError)
@@ -46,21 +45,14 @@ class Graph(nn.Module):
     def forward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Outputs by name, logits first."""
         model = self.model
-        if not isinstance(model, NeuroGameForSequenceClassification):
+        if pooling_of(model) is None:
             return {"logits": model(**inputs).logits}
-        others = {name: value for name, value in inputs.items() if name != "input_ids" and model._passes(name)}
-        reads_all = model.config.readout == "game"
-        encoded = model.encoder(input_ids=inputs["input_ids"], output_hidden_states=reads_all, **others)
-        x = model.side_by_side(encoded.hidden_states) if reads_all else encoded[0]
         real = inputs["attention_mask"].bool()
-        pooled = model._pool(
-            x.to(model.classifier.dtype),
-            real,
-            model.players(inputs["input_ids"], real),
-            generator=self.bank.seed,
-            record=bool(self.extras),
+        players = model.players(inputs["input_ids"], real)
+        pooled = model.pool(
+            model.encode(**inputs).states, real, players, generator=self.bank.seed, record=bool(self.extras)
         )
-        found = {"logits": model.classifier(pooled.output)}
+        found = {"logits": model.classify(pooled.output)}
         if pooled.weights is not None:
             found["alpha"] = pooled.weights
         game = pooled.game
@@ -76,17 +68,16 @@ def offered(model: PreTrainedModel) -> tuple[Extra, ...]:
     """What a model has beyond logits and weights."""
     if isinstance(model, WordPairModel):
         raise ExportError(f"{type(model).__name__} cannot be exported: it cuts its sentences where the data say")
-    if not isinstance(model, NeuroGameForSequenceClassification):
-        return ()
-    if isinstance(model.pooling, NeuroGamePooling):
-        return ("values",) if model.pooling.layer.config.couplings == "none" else ("values", "couplings")
-    return ("values",) if isinstance(model.pooling, SpinsPooling) else ()
+    pooling = pooling_of(model)
+    if isinstance(pooling, NeuroGamePooling):
+        return ("values",) if pooling.layer.config.couplings == "none" else ("values", "couplings")
+    return ("values",) if isinstance(pooling, SpinsPooling) else ()
 
 
 @contextmanager
 def drawing(model: PreTrainedModel, samples: int | None) -> Iterator[int | None]:
     """Another number of coalitions per law than the model's own, for a while; gives the number that is in force."""
-    pooling = getattr(model, "pooling", None)
+    pooling = pooling_of(model)
     owner, name = (pooling.layer, "config") if isinstance(pooling, NeuroGamePooling) else (pooling, "options")
     if not isinstance(pooling, NeuroGamePooling | SpinsPooling):
         if samples is not None:

@@ -379,6 +379,12 @@ def _mean(x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens
     return (x * real.unsqueeze(-1)).sum(1) / real.sum(1, keepdim=True)
 
 
+def pooling_of(model: object) -> Pooling | None:
+    """The pooling of a NeuroGame model; None for a model of another make, which cannot be taken apart."""
+    found = getattr(model, "pooling", None)
+    return found if isinstance(found, Pooling) else None
+
+
 POOLINGS: dict[str, type[Pooling]] = {
     "neurogame": NeuroGamePooling,
     "spins": SpinsPooling,

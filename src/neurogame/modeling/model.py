@@ -1,9 +1,10 @@
 """NeuroGameForSequenceClassification: encoder → pooling → feed-forward classifier, by the conventions of transformers.
 
-    input_ids ──encoder──▶ x [batch, tokens, dim] ──pooling──▶ z [batch, dim] ──FFN──▶ logits [batch, labels]
+    input_ids ──encode──▶ x [batch, tokens, dim] ──pool──▶ z [batch, dim] ──classify──▶ logits [batch, labels]
     readout = "game":  states of several layers ──norm games──▶ v(N) [batch, heads] ──b + R v──▶ logits
 
-The model owns the parameters; `heads` owns the ways of pooling, `attention` the game. Randomness
+`forward` is these three steps and the loss; whoever needs a pass in pieces (explanations, export) calls them one by
+one. The model owns the parameters; `heads` owns the ways of pooling, `attention` the game. Randomness
 enters as `generator` (a seed, or a torch.Generator) and goes to the pooling; records come back only
 where `output_game=True` asks for them, so that a trainer never gathers n × n matrices.
 """
@@ -43,6 +44,15 @@ class NeuroGameClassifierOutput(ModelOutput):
     game: NeuroGameOutput | SpinsOutput | ReadoutOutput | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What the encoder makes of a batch."""
+
+    states: Float[Tensor, "batch tokens dim"]  # what the pooling reads, in its precision
+    hidden: tuple[Tensor, ...] | None = None  # of every layer, the embeddings first, where asked for
+    attentions: tuple[Tensor, ...] | None = None
+
+
 class NeuroGameForSequenceClassification(PreTrainedModel):
     """Natural-language inference (or any classification of texts and pairs) with NeuroGame attention on an encoder.
 
@@ -72,12 +82,12 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         self.supports_gradient_checkpointing = self.encoder.supports_gradient_checkpointing  # ALBERT's does not
         self._encoder_inputs = set(inspect.signature(self.encoder.forward).parameters)
         self.pooling: Pooling
-        self.classifier: Classifier | LinearReadout
+        self.classifier: FeedForward | LinearReadout
         if config.readout == "game":
             self.pooling, self.classifier = GamePooling(config), LinearReadout(config.readout_heads, config.num_labels)
         else:
             self.pooling = POOLINGS[config.head](config)
-            self.classifier = Classifier(config, self.pooling.output_size, width(config))
+            self.classifier = FeedForward(config, self.pooling.output_size, width(config))
         self.post_init()
 
     @torch.no_grad()
@@ -192,11 +202,8 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         """
         inputs = {"token_type_ids": token_type_ids, "position_ids": position_ids, **kwargs}
         returns_states = inputs.get("output_hidden_states", self.config.output_hidden_states)
-        if self.config.readout == "game":
-            inputs["output_hidden_states"] = True
-        known = {key: value for key, value in inputs.items() if value is not None and self._passes(key)}
-        encoded = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **known)
-        x = encoded[0] if self.config.readout == "ffn" else self.side_by_side(encoded.hidden_states)
+        encoded = self.encode(input_ids, attention_mask, inputs_embeds=inputs_embeds, **inputs)
+        x = encoded.states
         if x.dim() != 3:
             raise ValueError(f"input_ids must be [batch, tokens]; the states of the encoder are {list(x.shape)}")
         if attention_mask is not None and attention_mask.shape != x.shape[:2]:
@@ -204,16 +211,77 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             raise ValueError(f"attention_mask must be [batch, tokens] = {wanted}, 1 at real tokens; got {given}")
         real = x.new_ones(x.shape[:2], dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         players = self.players(input_ids, real, special_tokens_mask)
-        pooled = self._pool(x.to(self.classifier.dtype), real, players, generator=generator, record=output_game)
-        logits = self.classifier(mix(pooled.output, mixup))
+        pooled = self.pool(x, real, players, generator=generator, record=output_game)
+        logits = self.classify(mix(pooled.output, mixup))
         loss = None if labels is None else classification_loss(logits, labels, mixup)
         return NeuroGameClassifierOutput(
             loss=loss,
             logits=logits,
-            hidden_states=getattr(encoded, "hidden_states", None) if returns_states else None,
-            attentions=getattr(encoded, "attentions", None),
+            hidden_states=encoded.hidden if returns_states else None,
+            attentions=encoded.attentions,
             game=self._record(pooled, players) if output_game else None,
         )
+
+    def encode(
+        self,
+        input_ids: Int[Tensor, "batch tokens"] | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        inputs_embeds: Float[Tensor, "batch tokens dim"] | None = None,
+        **inputs: Any,
+    ) -> Encoded:
+        """The first step of `forward`: token ids through the encoder.
+
+        Args:
+            input_ids: token ids, as the encoder takes them.
+            attention_mask: any mask that the encoder takes.
+            inputs_embeds: word embeddings instead of `input_ids`.
+            inputs: passed on where the encoder takes them (token_type_ids, output_hidden_states …).
+        """
+        if self.config.readout == "game":
+            inputs["output_hidden_states"] = True
+        known = {key: value for key, value in inputs.items() if value is not None and self._takes(key)}
+        found = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **known)
+        x = found[0] if self.config.readout == "ffn" else self.side_by_side(found.hidden_states)
+        hidden, attentions = getattr(found, "hidden_states", None), getattr(found, "attentions", None)
+        return Encoded(x.to(self.classifier.dtype), hidden, attentions)
+
+    def pool(
+        self,
+        x: Float[Tensor, "batch tokens dim"],
+        real: Bool[Tensor, "batch tokens"],
+        players: Bool[Tensor, "batch tokens"],
+        *,
+        generator: Randomness = None,
+        record: bool = False,
+    ) -> Pooled:
+        """The second step of `forward`: states of tokens to one vector.
+
+        The pooling sees the real tokens first, wherever the padding is; weights and record come back in the order of
+        the input.
+
+        Args:
+            x: `Encoded.states`.
+            real: True at tokens that are no padding.
+            players: True at tokens that are pooled, see `players`.
+            generator: where the draws of coalitions come from; None: fixed in evaluation, torch's own in training.
+            record: whether to keep the game.
+        """
+        options: dict[str, Any] = {"generator": generator, "record": record}
+        order = real_first(real)
+        if order is None:
+            pooled: Pooled = self.pooling(x, players, seen=real, **options)
+            return pooled
+        pooled = self.pooling(rows(x, order), taken(players, order), seen=taken(real, order), **options)
+        back = inverse(order)
+        weights = None if pooled.weights is None else taken(pooled.weights, back)
+        game = restored(pooled.game, back) if pooled.game is not None and record else None
+        return Pooled(pooled.output, weights, game)
+
+    def classify(self, z: Float[Tensor, "batch size"]) -> Float[Tensor, "batch labels"]:
+        """The last step of `forward`: `Pooled.output` to logits, in the order of `config.id2label`."""
+        logits: Tensor = self.classifier(z)
+        return logits
 
     def _record(self, pooled: Pooled, players: Tensor) -> NeuroGameOutput | SpinsOutput | ReadoutOutput | None:
         """The game of the head; of a game readout with R and b."""
@@ -226,25 +294,12 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         """The states that a game readout reads, of all hidden states of the encoder."""
         return torch.cat([hidden[layer] for layer in self.config.read_layers], dim=-1)
 
-    def _pool(
-        self, x: Tensor, real: Bool[Tensor, "batch tokens"], players: Bool[Tensor, "batch tokens"], **options: Any
-    ) -> Pooled:
-        """The pooling, which is to see the real tokens first; weights and record in the order of the input."""
-        order = real_first(real)
-        if order is None:
-            return self.pooling(x, players, seen=real, **options)
-        pooled = self.pooling(rows(x, order), taken(players, order), seen=taken(real, order), **options)
-        back = inverse(order)
-        weights = None if pooled.weights is None else taken(pooled.weights, back)
-        game = restored(pooled.game, back) if pooled.game is not None and options["record"] else None
-        return Pooled(pooled.output, weights, game)
-
-    def _passes(self, name: str) -> bool:
+    def _takes(self, name: str) -> bool:
         """Whether the encoder takes an argument of this name."""
         return name in self._encoder_inputs or ("kwargs" in self._encoder_inputs and name.startswith("output_"))
 
 
-class Classifier(nn.Module):
+class FeedForward(nn.Module):
     """h^(ℓ) = act(W^(ℓ) h^(ℓ−1) + b^(ℓ)), ℓ = 1 … m, then o = W^(m+1) h^(m) + b^(m+1); dropout before each W.
 
     A pooled vector is first normalised (LayerNorm) unless the preset is the paper's: Σ_i α_i V_i grows
