@@ -7,10 +7,7 @@
 Over the pieces of a word the mean is taken, as for `Explanation.alpha`.
 """
 
-import threading
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from transformers import PreTrainedModel
@@ -18,8 +15,7 @@ from transformers import PreTrainedModel
 from neurogame._types import Float, Tensor
 from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.modeling.heads import ClsPooling, SpinsPooling, pooling_of
-
-_ALONE = threading.Lock()
+from neurogame.modeling.loading import sharing
 
 
 def applies(model: PreTrainedModel) -> bool:
@@ -52,23 +48,13 @@ def _from_cls(reading: Reading) -> Float[Tensor, "heads tokens"]:
     """The row of [CLS], the first token where a tokenizer has none, in the last layer's attention."""
     ids, cls = reading.inputs["input_ids"][0], reading.nli.tokenizer.cls_token_id
     place = next((i for i, token in enumerate(ids.tolist()) if token == cls), 0)
-    with _eager(reading.model), torch.inference_mode():
+    model = sharing(reading.model)
+    # the fused kernels, which are faster, do not keep the weights
+    (model if pooling_of(model) is None else model.encoder).set_attn_implementation("eager")
+    with torch.inference_mode(), reading.nli.own_tokens():
         reading.passes.add(1)
-        layers = reading.nli.forward(reading.inputs, output_attentions=True).attentions
+        layers = model(**reading.inputs, output_attentions=True).attentions
     if not layers or layers[-1] is None:
-        raise ValueError(f"{reading.nli.name}, a {type(reading.model).__name__}, does not give its attention weights")
+        raise ValueError(f"{reading.nli.name}, a {type(model).__name__}, does not give its attention weights")
     weights: Tensor = layers[-1][0, :, place]
     return weights
-
-
-@contextmanager
-def _eager(model: PreTrainedModel) -> Iterator[None]:
-    """Attention computed step by step: the fused kernels, which are faster, do not keep the weights."""
-    encoder = model if pooling_of(model) is None else model.encoder
-    with _ALONE:
-        before = encoder.config._attn_implementation
-        encoder.set_attn_implementation("eager")
-        try:
-            yield
-        finally:
-            encoder.set_attn_implementation(before)

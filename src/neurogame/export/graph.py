@@ -7,8 +7,7 @@ Batch and length stay free, and no number is looked at while the graph is made: 
 graph, real tokens are always sorted to the front, and the compiled loops are out of reach. `tracing` sees to that.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from neurogame.extras import need
 from neurogame.modeling.checking import short
 from neurogame.modeling.dam import WordPairModel
 from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of
+from neurogame.modeling.loading import sharing
 
 OPSET = 20
 _UNTRACEABLE = (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError)
@@ -74,22 +74,26 @@ def offered(model: PreTrainedModel) -> tuple[Extra, ...]:
     return ("values",) if isinstance(pooling, SpinsPooling) else ()
 
 
-@contextmanager
-def drawing(model: PreTrainedModel, samples: int | None) -> Iterator[int | None]:
-    """Another number of coalitions per law than the model's own, for a while; gives the number that is in force."""
-    pooling = pooling_of(model)
-    owner, name = (pooling.layer, "config") if isinstance(pooling, NeuroGamePooling) else (pooling, "options")
-    if not isinstance(pooling, NeuroGamePooling | SpinsPooling):
+def with_samples(model: PreTrainedModel, samples: int | None) -> tuple[PreTrainedModel, int | None]:
+    """A model that draws `samples` coalitions per law and shares all weights with `model`; and how many it draws.
+
+    Args:
+        model: stays as it is.
+        samples: None for the model's own number.
+
+    Raises:
+        ExportError: the model draws no coalitions.
+    """
+    if not isinstance(pooling_of(model), NeuroGamePooling | SpinsPooling):
         if samples is not None:
             raise ExportError(f"samples = {samples}: a {type(model).__name__} without a game draws no coalitions")
-        yield None
-        return
-    own = getattr(owner, name)
-    try:
-        setattr(owner, name, own if samples is None else replace(own, samples=samples))
-        yield getattr(owner, name).samples
-    finally:
-        setattr(owner, name, own)
+        return model, None
+    model = sharing(model)
+    pooling = pooling_of(model)
+    owner, name = (pooling.layer, "config") if isinstance(pooling, NeuroGamePooling) else (pooling, "options")
+    if samples is not None:
+        setattr(owner, name, replace(getattr(owner, name), samples=samples))
+    return model, getattr(owner, name).samples
 
 
 def program(graph: Graph, sample: dict[str, Tensor]) -> tuple[Any, list[str]]:
