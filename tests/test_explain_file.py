@@ -8,7 +8,8 @@ import tiny
 from typer.testing import CliRunner
 
 from neurogame.cli import app
-from neurogame.explanation import Explanation, collection, index
+from neurogame.explanation import Explanation, collection
+from neurogame.explanation.views import index
 from neurogame.nli import NLI
 
 runner = CliRunner()

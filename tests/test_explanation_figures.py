@@ -8,8 +8,8 @@ import pytest
 import tiny
 from matplotlib.text import Text
 
-from neurogame.explanation import network, trajectory
-from neurogame.explanation.figures import KINDS, figure
+from neurogame.explanation.views import network, trajectory
+from neurogame.explanation.views.figures import KINDS, figure
 from neurogame.nli import NLI
 
 

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from neurogame import printing
 from neurogame.cli import app
-from neurogame.explanation import Explanation, summary, terminal
-from neurogame.explanation.page import fragment, page
+from neurogame.explanation import Explanation, summary
+from neurogame.explanation.views import terminal
+from neurogame.explanation.views.page import fragment, page
 from neurogame.nli import NLI
 
 runner = CliRunner()

@@ -33,10 +33,10 @@ ROOMS = (
     ("cli", "__main__"),
 )
 DEBTS = {
-    "explanation.record → explanation.figures",
-    "explanation.record → explanation.page",
+    "explanation.record → explanation.views.figures",
+    "explanation.record → explanation.views.page",
     "explanation.record → explanation.summary",
-    "explanation.record → explanation.terminal",
+    "explanation.record → explanation.views.terminal",
 }
 Import = tuple[str, bool]  # a module of ours, and whether it is imported inside a function
 

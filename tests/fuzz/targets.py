@@ -17,8 +17,8 @@ from support import in_one_line
 
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import iterate
-from neurogame.explanation.page import fragment, page
 from neurogame.explanation.record import Explanation, plain
+from neurogame.explanation.views.page import fragment, page
 from neurogame.labels import LABELS, NON_ENTAILMENT
 from neurogame.nli import Prediction
 

@@ -126,8 +126,8 @@ def _pair(
     *,
     as_json: bool,
 ) -> None:
-    from neurogame.explanation import figures
     from neurogame.explanation.record import check_place
+    from neurogame.explanation.views import figures
     from neurogame.nli import load
     from neurogame.validation import check_choice
 

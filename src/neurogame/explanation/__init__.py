@@ -1,7 +1,7 @@
 """Why a model said what it said of a pair: word by word, with errors.
 
 `data.words` (from tokens to words) → `reading` (one pair through the model) → a method → `record` (the Explanation) →
-`summary` (what is worth saying) → `terminal`, `page`. A method maps a `Reading` and a `Question` to an `Attribution`;
+`summary` (what is worth saying) → `views`. A method maps a `Reading` and a `Question` to an `Attribution`;
 `methods` lists them, checks what was asked and puts the record together. They stand in
 
     decision      the game of the decision, see `grounded`       intrinsic    the layer's own game

@@ -141,13 +141,13 @@ class Explanation:
         """Print it: in colour on a terminal that has colours, with signs and numbers elsewhere."""
         from rich.console import Console
 
-        from neurogame.explanation.terminal import View
+        from neurogame.explanation.views.terminal import View
 
         (console or Console()).print(View(self))
 
     def to_html(self, path: str | Path) -> Path:
         """Write one HTML file that needs nothing else: no script, no network, no fonts."""
-        from neurogame.explanation.page import page
+        from neurogame.explanation.views.page import page
 
         goal = Path(path).expanduser()
         check_place(goal)
@@ -156,14 +156,14 @@ class Explanation:
 
     def figure(self, kind: str = "sentence", path: str | Path | None = None) -> "Figure":
         """A matplotlib figure: sentence, matrix, network, trajectory or lambda; written to `path`, .png or .svg."""
-        from neurogame.explanation.figures import figure
+        from neurogame.explanation.views.figures import figure
 
         drawn: Figure = figure(self, kind, path)
         return drawn
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        from neurogame.explanation.page import fragment
+        from neurogame.explanation.views.page import fragment
 
         return fragment(self)
 

@@ -13,9 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from neurogame.explanation import markup, summary
-from neurogame.explanation.page import heat_map, page
+from neurogame.explanation import summary
 from neurogame.explanation.record import Explanation
+from neurogame.explanation.views import markup
+from neurogame.explanation.views.page import heat_map, page
 from neurogame.writing import write_text
 
 PER_PAGE = 100

@@ -5,9 +5,9 @@ out, and the text says so.
 """
 
 from neurogame.explanation import summary
-from neurogame.explanation.markup import text
 from neurogame.explanation.record import Explanation
-from neurogame.explanation.trajectory import trajectory
+from neurogame.explanation.views.markup import text
+from neurogame.explanation.views.trajectory import trajectory
 
 _ROWS = 18  # of a table that is open from the start
 

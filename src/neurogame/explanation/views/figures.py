@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from neurogame.data.words import SIDES
-from neurogame.explanation import network, summary, trajectory
-from neurogame.explanation.markup import direction
+from neurogame.explanation import summary
 from neurogame.explanation.record import Explanation
+from neurogame.explanation.views import network, trajectory
+from neurogame.explanation.views.markup import direction
 from neurogame.extras import need
 from neurogame.printing import cut
 from neurogame.validation import check_choice
