@@ -263,7 +263,7 @@ class NeuroGameAttention(nn.Module):
             V = V if V.dtype == torch.float64 else V.float()
             V = V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)  # a padded token is a null player
             gate = V.new_full(V.shape[:-1], config.gate or 0.0) if gate is None else torch.sigmoid(gate.to(V.dtype))
-            seed = None if generator is None else sampling.seed_of(generator, x.device)
+            source = sampling.source_of(generator, x.device)
             values = estimate(
                 V,
                 mask=real,
@@ -273,11 +273,11 @@ class NeuroGameAttention(nn.Module):
                 tilt=gamma if config.tilt == "gamma" else config.tilt,
                 estimator=config.estimator,
                 couplings=config.couplings,
-                generator=seed,
+                generator=source,
                 validate=False,
             )
             field = self._field(values, gate, real)
-            coupling = self._scaled(values, gamma, real, seed)
+            coupling = self._scaled(values, gamma, real, source)
             state = self._spins(field, coupling, gamma, real)
             alpha = state.alpha
             z = (alpha.unsqueeze(-2) @ V).squeeze(-2)
@@ -341,7 +341,7 @@ class NeuroGameAttention(nn.Module):
             validate=False,
         )
 
-    def _scaled(self, values: GameValues, gamma: Tensor, real: Tensor | None, seed: Tensor | None) -> Coupling:
+    def _scaled(self, values: GameValues, gamma: Tensor, real: Tensor | None, source: sampling.Source) -> Coupling:
         """κ_h γ_h/ρ̂(J) · J with κ_h = σ(·) < 1, so that ρ(J)/γ is κ_h up to the error of ρ̂.
 
         ρ̂ is never taken below a ten-thousandth of the mean |β|: couplings that vanish (one token,
@@ -349,13 +349,13 @@ class NeuroGameAttention(nn.Module):
         """
         coupling = values.coupling
         if coupling is not None and self.config.shuffle:
-            keys = sampling.drawn(sampling.keys, seed, coupling.device, self.heads, coupling.shape[-1])
+            keys = sampling.drawn(sampling.keys, source, coupling.device, self.heads, coupling.shape[-1])
             coupling = exchanged(coupling, sampling.exchange(keys, real))
         if coupling is None or self.coupling_logit is None:
             return coupling
         n = coupling.shape[-1]
         players = n if real is None else real.sum(-1)
-        probes = sampling.drawn(sampling.probes, seed, coupling.device, self.heads, n, _PROBES).to(coupling.dtype)
+        probes = sampling.drawn(sampling.probes, source, coupling.device, self.heads, n, _PROBES).to(coupling.dtype)
         probes = probes.expand(*coupling.shape[:-1], _PROBES) if real is None else probes * real.unsqueeze(-1)
         radius = ising.schatten_radius(coupling, probes, players, _POWER_STEPS)
         radius = radius + _FLOOR * values.banzhaf.abs().sum(-1) / players

@@ -21,7 +21,18 @@ from neurogame._types import Bool, Float, Int, Tensor
 
 Law = Literal["shapley", "banzhaf"]
 T = TypeVar("T")
-Randomness = torch.Generator | Tensor | int | None
+
+
+class Drawing:
+    """A source of draws that is no seed: it hands out coalitions that it has; see `export.bank`."""
+
+    def drawn(self, what: Callable[..., T], device: torch.device, *arguments: Any) -> T:
+        """What `what(seed, *arguments)` would draw."""
+        raise NotImplementedError
+
+
+Randomness = torch.Generator | Tensor | int | Drawing | None
+Source = Tensor | Drawing | None  # the same once it is ready to be drawn from
 
 FIXED_SEED = 20260325  # evaluation without a generator: the same draws for everybody, always
 _STREAMS = {"strata": 1, "shapley": 2, "banzhaf": 3, "permutations": 4, "probes": 5, "exchange": 6}
@@ -38,7 +49,7 @@ class Draws:
     paired: bool
 
 
-def seed_of(source: Randomness, device: torch.device) -> Int[Tensor, ""]:
+def seed_of(source: torch.Generator | Tensor | int | None, device: torch.device) -> Int[Tensor, ""]:
     """The seed of a call, as a tensor so that nothing synchronises.
 
     None is the fixed seed; a `torch.Generator` is asked for one; a number (or an int64 tensor) is one.
@@ -50,8 +61,15 @@ def seed_of(source: Randomness, device: torch.device) -> Int[Tensor, ""]:
     return torch.full((), FIXED_SEED if source is None else source, dtype=torch.int64, device=device)
 
 
-def drawn(what: Callable[..., T], source: Tensor | None, device: torch.device, *arguments: Any) -> T:
+def source_of(generator: Randomness, device: torch.device) -> Source:
+    """What the draws of a call come from: one seed for all of them; None, the fixed one; or a `Drawing`."""
+    return generator if generator is None or isinstance(generator, Drawing) else seed_of(generator, device)
+
+
+def drawn(what: Callable[..., T], source: Source, device: torch.device, *arguments: Any) -> T:
     """`what(seed, *arguments)`; for the fixed seed (`source` None) remembered, since evaluation asks for it again."""
+    if isinstance(source, Drawing):
+        return source.drawn(what, device, *arguments)
     if source is None and not torch.compiler.is_compiling():
         return cast("T", _remembered(what, device, *arguments))
     return what(seed_of(source, device), *arguments)

@@ -190,18 +190,18 @@ def estimate(
         V = (V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)).contiguous()
         if anchor is not None:
             anchor = as_anchor(anchor, V)
-        seed = None if generator is None else sampling.seed_of(generator, V.device)
+        source = sampling.source_of(generator, V.device)
         heads, n = (V.shape[-3] if V.dim() > 3 else 1), V.shape[-2]
         lean = gamma is None and f in ("identity", "relu")  # the marginal contributions are all that is needed
         if estimator == "algorithm1":
             assert gamma is not None
-            order = sampling.drawn(sampling.permutations, seed, V.device, heads, used, n)
+            order = sampling.drawn(sampling.permutations, source, V.device, heads, used, n)
             phi = _permutation_mean(*walk(V, _fit(order, V), real, f, anchor), gamma)
-            draws = sampling.drawn(sampling.independent, seed, V.device, heads, used, n)
+            draws = sampling.drawn(sampling.independent, source, V.device, heads, used, n)
         else:
-            law = sampling.drawn(sampling.paired, seed, V.device, "shapley", heads, used, n)
+            law = sampling.drawn(sampling.paired, source, V.device, "shapley", heads, used, n)
             phi = _norm_mean(toggle(V, _fit(law.members, V), real, anchor, lean=lean), f, gamma, is_paired=True)
-            draws = sampling.drawn(sampling.paired, seed, V.device, "banzhaf", heads, used, n)
+            draws = sampling.drawn(sampling.paired, source, V.device, "banzhaf", heads, used, n)
         toggles = toggle(V, _fit(draws.members, V), real, anchor, lean=lean and mode != "pairs")
         beta = _norm_mean(toggles, f, gamma, is_paired=draws.paired)
         coupling: Tensor | LinearCoupling | None = None
@@ -267,6 +267,8 @@ def estimate_game(
     mode: Couplings = "pairs" if couplings == "auto" else couplings
     used = _rounded(samples, estimator)
     game, device = as_game(v, n)
+    if isinstance(generator, sampling.Drawing):
+        raise TypeError("estimate_game draws from a seed or a torch.Generator; got a source of other draws")
     seed = sampling.seed_of(generator, device)
     both = game(torch.stack([torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)]).to(device))
     gamma = _tilt_of(tilt, estimator, both[..., None], None)

@@ -14,8 +14,8 @@ from neurogame import sampling
 from neurogame._types import Tensor
 
 
-class Bank(nn.Module):
-    """Stands in for `sampling.drawn` while a graph is traced; buffers appear as a first, eager pass asks for them.
+class Bank(nn.Module, sampling.Drawing):
+    """Draws for a graph that is traced; buffers appear as a first, eager pass asks for them.
 
     Args:
         seed: of the draws; `sampling.FIXED_SEED` is what torch uses in evaluation.
@@ -30,7 +30,7 @@ class Bank(nn.Module):
         self.length = tokens + 1  # so that a cut is always shorter, which torch.export wants to know
         self._places: dict[tuple[Any, ...], str] = {}
 
-    def drawn(self, what: Callable[..., Any], _: Tensor | None, device: torch.device, *arguments: Any) -> Any:
+    def drawn(self, what: Callable[..., Any], device: torch.device, *arguments: Any) -> Any:
         """`what(seed, *arguments)`, whatever the number of tokens among the arguments is."""
         at = 1 if what is sampling.probes else len(arguments) - 1  # where the number of tokens stands
         key = (what.__name__, *arguments[:at], *arguments[at + 1 :])

@@ -26,6 +26,7 @@ from neurogame.modeling.checking import short
 from neurogame.modeling.dam import WordPairModel
 from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of
 from neurogame.modeling.loading import sharing
+from neurogame.sampling import Randomness
 
 OPSET = 20
 _UNTRACEABLE = (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError)
@@ -36,22 +37,21 @@ class ExportError(ValueError):
 
 
 class Graph(nn.Module):
-    """The forward pass of `model`, with its draws from `bank`, to a dictionary of what is asked for."""
+    """The forward pass of `model` to a dictionary of what is asked for; its draws come from `bank`."""
 
     def __init__(self, model: PreTrainedModel, extras: Sequence[Extra], bank: Bank) -> None:
         super().__init__()
         self.model, self.extras, self.bank = model, extras, bank
 
-    def forward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Outputs by name, logits first."""
+    def forward(self, inputs: dict[str, Tensor], generator: Randomness = None) -> dict[str, Tensor]:
+        """Outputs by name, logits first; a `generator` draws instead of the bank."""
         model = self.model
         if pooling_of(model) is None:
             return {"logits": model(**inputs).logits}
         real = inputs["attention_mask"].bool()
         players = model.players(inputs["input_ids"], real)
-        pooled = model.pool(
-            model.encode(**inputs).states, real, players, generator=self.bank.seed, record=bool(self.extras)
-        )
+        draws = self.bank if generator is None else generator
+        pooled = model.pool(model.encode(**inputs).states, real, players, generator=draws, record=bool(self.extras))
         found = {"logits": model.classify(pooled.output)}
         if pooled.weights is not None:
             found["alpha"] = pooled.weights

@@ -1,6 +1,5 @@
 """Functions of the layer as a graph of free size needs them, in their place while it is traced; one export at a time.
 
-    sampling.drawn        from the bank
     ising._iterate        a loop of the graph, which ends when every row has converged, as the eager one does
     ising.transformed     False: a radius that is traced would also compute what only its gradient needs
     couplings._blocks     all rows at once: their number is not known
@@ -20,7 +19,7 @@ from typing import Any
 
 import torch
 
-from neurogame import couplings, ising, sampling
+from neurogame import couplings, ising
 from neurogame._types import Tensor
 from neurogame.couplings import LinearCoupling
 from neurogame.export.bank import Bank
@@ -34,7 +33,6 @@ _SAMPLES_AT_ONCE = 8  # of the all-pairs couplings: fewer make a long graph, mor
 def traceable(bank: Bank) -> Iterator[None]:
     """The stand-ins, and silence: torch's own deprecations and hints are of no use to whoever exports."""
     stand_ins: dict[tuple[Any, str], Any] = {
-        (sampling, "drawn"): bank.drawn,
         (ising, "_iterate"): _loop,
         (ising, "transformed"): lambda: False,
         (couplings, "_blocks"): _all_rows,

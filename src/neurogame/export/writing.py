@@ -85,7 +85,7 @@ def export(
     batches = _batches(nli)
     made, outputs = program(graph, batches[0])
     with torch.no_grad():
-        expected = [graph(batch) for batch in batches]
+        expected = [graph(batch, bank.seed) for batch in batches]
     manifest = Manifest(
         name=nli.name,
         architecture=type(nli.model).__name__,
