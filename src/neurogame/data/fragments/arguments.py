@@ -254,8 +254,8 @@ _CHAIN = """
 <the {m} did not {w.base} the {k} | not mwk
 <*the {k} {k.was} not {w.done} by the {n} | not nwk
 <*the {k} {k.was} not {w.done} by the {m} | not mwk
-<*it was the {n} who {w.past} the {k} | nwk
-<*it was the {m} who {w.past} the {k} | mwk
+<*it was the {n} who {w.past} the {k} | nwk | nwk and not mwk
+<*it was the {m} who {w.past} the {k} | mwk | mwk and not nwk
 <*it is not true that the {n} {w.past} the {k} | not nwk
 """
 # Atoms: a, a did it to the thing; b; q, the thing is q; s, someone else did.
@@ -280,8 +280,8 @@ the {o} was {g.done} by {b} | b
 ~{b} did not {g.base} the {o} | not b
 ~the {o} was {q} | q
 ~the {o} was not {q} | not q
-*it was {a} who {g.past} the {o} | a
-*it was {b} who {g.past} the {o} | b
+*it was {a} who {g.past} the {o} | a | a and not b
+*it was {b} who {g.past} the {o} | b | b and not a
 *it is not true that the {o} was {q} | not q
 """
 _HANDLED = "clean wrap borrow mention draw choose pack describe recommend inspect drop carry"
@@ -332,8 +332,8 @@ the {n} {n.was} {r} the {m} | near
 the {m} {m.was} {s} the {n} | near
 the {n} {n.was} not {r} the {m} | not near
 *the {m} {m.was} not {s} the {n} | not near
-*it was the {n} who {u.past} | un
-*it was the {m} who {u.past} | um
+*it was the {n} who {u.past} | un | un and not um
+*it was the {m} who {u.past} | um | um and not un
 both the {n} and the {m} {u.past} | un and um
 neither the {n} nor the {m} {u.past} | not un and not um
 *the {n} {u.past}, but the {m} did not | un and not um
@@ -362,8 +362,8 @@ _OBJECT = """
 <the {k} did not {v.base} the {n} | not kn
 <the {n} {n.was} not {v.done} by the {m} | not mn
 <the {n} {n.was} not {v.done} by the {k} | not kn
-<*it was the {m} who {v.past} the {n} | mn
-<*it was the {k} who {v.past} the {n} | kn
+<*it was the {m} who {v.past} the {n} | mn | mn and not kn
+<*it was the {k} who {v.past} the {n} | kn | kn and not mn
 <*it is not true that the {m} {v.past} the {n} | not mn
 """
 # Atoms: a did u; kin, a's relative did u; had, owned: the same of "had a {o}".
@@ -381,7 +381,7 @@ both {a} and {a}'s {k} {u.past} | a and kin
 neither {a} nor {a}'s {k} {u.past} | not a and not kin
 {a} {u.past}, and so did {a}'s {k} | a and kin
 {a} did not {u.base}, and neither did {a}'s {k} | not a and not kin
-*it was {a}'s {k} who {u.past} | kin
+*it was {a}'s {k} who {u.past} | kin | kin and not a
 *it is not true that {a} {u.past} | not a
 *it is not true that {a}'s {k} {u.past} | not kin
 """

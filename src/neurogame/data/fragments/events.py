@@ -173,12 +173,15 @@ both {a} and {b} work at the {l} | n == 1 and b == 1
 *{a} still works at the {l} | n == 1
 """
 _LASTING = "wait;work;read;sleep;rest;talk;practise;cook;play chess;paint;study;fish;iron;garden;drive;dig"
+_EMPLOYERS = """library station school office bakery hotel factory theatre cafe hospital gym bank cinema pharmacy
+workshop clinic brewery restaurant supermarket"""
 _ARRIVING = "arrive;finish;leave;wake up;sign up;pay;go home;apply;register;eat;check in;sit down;graduate;retire;answer"
 
 
 def time(lexicon: Lexicon) -> tuple[Fragment, ...]:
     """Before, after, when, then, until, since, already: which events took place, and which of them first."""
     lasting = [Verb.of(phrase) for phrase in lexicon.of(_LASTING.split(";"))]
+    employers = lexicon.of(_EMPLOYERS.split())
     arriving = [Verb.of(phrase) for phrase in lexicon.of(_ARRIVING.split(";"))]
 
     def events(draw: Draw) -> Mapping[str, object]:
@@ -200,14 +203,14 @@ def time(lexicon: Lexicon) -> tuple[Fragment, ...]:
         a, b, c = persons(draw, lexicon, 3)
         born = "was born"
         if draw.chance(0.4):
-            a, b, c = (Phrase(f"the {noun}") for noun in draw.several(lexicon.places, 3))
+            a, b, c = (Phrase(f"the {noun}") for noun in draw.several(employers, 3))
             born = draw.one(("opened", "was built", "was renovated"))
         return {"a": a, "b": b, "c": c, "y": y, "z": z, "f": born}
 
     def jobs(draw: Draw) -> Mapping[str, object]:
         a, b = persons(draw, lexicon, 2)
         y = draw.one(range(1985, 2010))
-        return {"a": a, "b": b, "y": y, "z": draw.one(range(y + 2, 2020)), "l": draw.one(lexicon.places)}
+        return {"a": a, "b": b, "y": y, "z": draw.one(range(y + 2, 2020)), "l": draw.one(employers)}
 
     return (
         fragment("order", _ORDER, worlds("a b c", values=3), events, lexicon),
@@ -231,8 +234,8 @@ _TWO_WAY = """
 >{a} {f.past} to {c.base}, and so did {b} | not e and k and not b
 >{b} {f.past} to {c.base}, but {a} did not | e and k and not b
 *{a} never {m.past} to {c.base} | not e and k |h not e
-*it was {a} who {m.past} to {c.base} | e and k |h e
-*it was {a} who {f.past} to {c.base} | not e and k |h not e
+*it was {a} who {m.past} to {c.base} | e and k |p e and k and not b |h e |h e and not b
+*it was {a} who {f.past} to {c.base} | not e and k |p not e and k and b |h not e |h not e and b
 ~{a} {c.past} | e
 ~{a} did not {c.base} | not e
 ~it is not true that {a} {c.past} | not e
@@ -249,7 +252,7 @@ _SINGLE = """
 {b} did not {m.base} to {c.base} | not b and k |h not b
 >{a} {m.past} to {c.base}, but {b} did not | e and k and not b
 >neither {a} nor {b} {m.past} to {c.base} | not e and k and not b
-*it was {a} who {m.past} to {c.base} | e and k |h e
+*it was {a} who {m.past} to {c.base} | e and k |p e and k and not b |h e |h e and not b
 *{a} never {m.past} to {c.base} | not e and k |h not e
 ~{a} {c.past} | e
 ~{a} did not {c.base} | not e

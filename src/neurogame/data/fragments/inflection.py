@@ -26,7 +26,7 @@ _IRREGULAR = {
 }
 _DOUBLED = frozenset(
     "nod trip sob jog grin hum slip drop plan knit hug stop tap step plug mop chat clap swim begin win sit run set shut "
-    "cut dig get snap pat strum admit forget grab shrug omit hit label".split()
+    "cut dig get snap pat strum admit forget grab shrug omit hit label wrap".split()
 )
 _PLURALS = dict(
     pair.split(":")

@@ -99,8 +99,8 @@ the {o} was {y.done} by {a} | y
 {b} {y.past} the {o} | by
 {a} {x.past} the {o}, and so did {b} | x and bx
 {a} {x.past} the {o}, but {b} {y.past} it | x and by
-*it was {a} who {x.past} the {o} | x
-*it was {a} who {y.past} the {o} | y
+*it was {a} who {x.past} the {o} | x | x and not bx
+*it was {a} who {y.past} the {o} | y | y and not by
 *it is not true that {a} {x.past} the {o} | not x
 *neither {a} nor {b} {x.past} the {o} | not x and not bx
 """
@@ -118,7 +118,7 @@ the {o} was {y.done} by {a} | x
 {b} did not {y.base} the {o} | not b
 both {a} and {b} {x.past} the {o} | x and b
 neither {a} nor {b} {y.past} the {o} | not x and not b
-*it was {a} who {y.past} the {o} | x
+*it was {a} who {y.past} the {o} | x | x and not b
 *it is not true that {a} {y.past} the {o} | not x
 *it is not true that {b} {x.past} the {o} | not b
 """
@@ -173,7 +173,7 @@ remember/forget:password,address,recipe;keep/break:promise,agreement;love/hate:f
 confirm/deny:rumour,report,story;include/omit:chapter,footnote,photo;support/oppose:plan,law,strike;like/dislike:hat,novel,stew;
 obey/disobey:order,rule;approve/veto:budget,design,treaty;solve/misunderstand:riddle,problem"""
 _EQUAL = """repair/fix:car,roof,radio,pump;buy/purchase:house,boat,farm;begin/start:course,lesson,letter;
-finish/complete:report,course,sculpture;hide/conceal:letter,key,knife;gather/collect:firewood,shells,evidence;
+finish/complete:report,course,sculpture;hide/conceal:letter,key,knife;gather/collect:firewood,evidence,rubbish;
 choose/select:wine,colour,winner;shut/close:door,gate,window,shop;alter/change:plan,will,menu;build/construct:shed,tower,boat;
 obtain/get:permit,loan,visa;cancel/call_off:trip,wedding,strike;postpone/delay:trip,launch,vote;reject/turn_down:offer,plan,bid;
 return/give_back:book,money,coat;discard/throw_away:receipt,box,letter;scare/frighten:horse,child,burglar"""
@@ -314,5 +314,5 @@ def kind(lexicon: Lexicon) -> tuple[Fragment, ...]:
     return (
         fragment("found", _FOUND, worlds("x y r q n", "x or not q"), words, lexicon),
         fragment("where", _WHERE, worlds("x y r q", "x or not q"), words, lexicon, "present"),
-        fragment("all", quantified_forms, crowds("xyr", "xy", ("x", "xyr", "y"), (1,)), words, lexicon),
+        fragment("all", quantified_forms, crowds("xyr", "xy", ("x", "xyr", "y"), (1,), most=2), words, lexicon),
     )

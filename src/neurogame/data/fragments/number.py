@@ -144,7 +144,7 @@ _MEASURES = (
     "costs:euros:lamp,ticket,book,coat,vase,meal,kettle,scarf",
     "lasts:minutes:film,break,flight,lesson,speech,ride,song,show",
     "holds:litres:bucket,barrel,tank,kettle,jug,pot,bottle,basin",
-    "has:pages:notebook,contract,diary,report,booklet,letter",
+    "measures:metres:fence,hedge,net,banner,cable,rope",
     "took:days:trip,repair,search,journey,harvest,trial",
 )
 _DEGREES = """tall taller shorter tallest;old older younger oldest;heavy heavier lighter heaviest;fast faster slower

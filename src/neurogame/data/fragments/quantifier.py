@@ -97,21 +97,22 @@ def _share(share: Share, sorts: str, least: int) -> Condition:
     return holds
 
 
-def crowds(sorts: str, needed: str, nouns: Iterable[str], ends: Iterable[int]) -> tuple[Mapping[Any, Any], ...]:
-    """Worlds with up to two things of each sort and degree.
+def crowds(sorts: str, needed: str, nouns: Iterable[str], ends: Iterable[int], most: int = 3) -> tuple[Mapping[Any, Any], ...]:
+    """Worlds with up to `most` things of each sort and degree.
 
     Args:
         sorts: one letter for each sort of thing.
         needed: the sorts of which there are at least two things (existential import, and "some dogs" in the plural).
         nouns: the sorts that a noun phrase is true of, for each noun phrase.
         ends: the least degrees of the ends of the sentences.
+        most: how many things of each sort and degree there may be.
 
     Returns:
         Mappings of (sorts of a noun phrase, least degree) to `Counts`.
     """
     cells = list(product(sorts, range(max(ends) + 1)))
     worlds = []
-    for numbers in product(range(3), repeat=len(cells)):
+    for numbers in product(range(most + 1), repeat=len(cells)):
         crowd = dict(zip(cells, numbers, strict=True))
 
         def count(noun: str, least: int, crowd: Mapping[tuple[str, int], int] = crowd) -> int:

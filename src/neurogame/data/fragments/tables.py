@@ -24,7 +24,9 @@ from neurogame.data.fragments.phrases import persons
 World = Mapping[str, int]
 BESIDE = ("beside", 0)  # the atom of a fact that has nothing to do with the forms
 FILLER = (0.05, 0.05)  # weights of the forms that only make the others complete
+FACT = (0.01, 0.05)
 RARE = 0.15  # weight as a premise of forms that are rarely one
+_ALONE = re.compile(r"it was (the )?\{|the one who|what \{")
 _STATES = {
     "past": "{who} was {how} | {who} was not {how}",
     "present": "{who} is {how} | {who} is not {how}",
@@ -141,9 +143,13 @@ def fragment(
     made = table(forms, end) if isinstance(forms, str) else forms
     named = re.search(r"^& (.*)", forms, re.MULTILINE) if isinstance(forms, str) else None
     yes, no = (named[1] if named else beside or _STATES[tense]).split(" | ")
-    facts = (Form(yes, _fact(1), weight=FILLER), Form(no, _fact(0), weight=FILLER))
+    facts = (Form(yes, _fact(1), weight=FACT), Form(no, _fact(0), weight=FACT))
+    if named:
+        made = tuple(_exhaustive(form) if _ALONE.match(form.template) else form for form in made)
     joined = tuple(
-        _joined(form, fact) for form, fact in product(made, facts) if "p" in form.sides and ". " not in form.template
+        _joined(form, fact)
+        for form, fact in product(made, facts)
+        if "p" in form.sides and ". " not in form.template and not (named and _ALONE.match(form.template))
     )
     doubled = tuple({**world, BESIDE: truth} for world in possible for truth in (0, 1))
     restated = _restated(made + facts, doubled)
@@ -162,6 +168,16 @@ def fragment(
 
 def _fact(truth: int) -> Condition:
     return lambda world: bool(world[BESIDE] == truth)
+
+
+def _exhaustive(form: Form) -> Form:
+    """A cleft may say that nobody else did it; then it bears on a fact of somebody else's doing it."""
+
+    def alone(holds: Condition) -> Condition:
+        return lambda world: holds(world) and not world[BESIDE]
+
+    readings = tuple(map(alone, (form.holds, *form.as_premise)))
+    return replace(form, as_premise=form.as_premise + readings)
 
 
 def _joined(form: Form, fact: Form) -> Form:
