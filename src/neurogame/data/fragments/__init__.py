@@ -34,13 +34,14 @@ from zlib import crc32
 import numpy as np
 
 from neurogame.data.forms import Draw, Form, balance, sentence
-from neurogame.data.fragments.arguments import attachment, relative, roles
+from neurogame.data.fragments.arguments import relative, roles
+from neurogame.data.fragments.attachments import attachment
 from neurogame.data.fragments.events import implicative, time
 from neurogame.data.fragments.lexical import antonym, kind
 from neurogame.data.fragments.lexicon import Lexicon, lexicon
 from neurogame.data.fragments.logic import conditional, conjunction, negation
-from neurogame.data.fragments.number import number
-from neurogame.data.fragments.quantifier import quantifier
+from neurogame.data.fragments.numbers import number
+from neurogame.data.fragments.quantifiers import quantifier
 from neurogame.data.fragments.reports import adverb, attitude, modal
 from neurogame.data.fragments.tables import Fragment
 from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed
@@ -109,10 +110,24 @@ class _Table:
 
 
 @cache
+def parts(phenomenon: str, held: bool = False) -> tuple[Fragment, ...]:
+    """The fragments of a phenomenon.
+
+    Args:
+        phenomenon: a name of `PHENOMENA`.
+        held: with the words kept for dev and test instead of those of training. The forms are the same.
+
+    Returns:
+        Forms with truth conditions, worlds and words.
+    """
+    return PHENOMENA[phenomenon](lexicon(held))
+
+
+@cache
 def _tables(phenomenon: str, held_words: bool, held_forms: bool) -> Mapping[str, tuple[_Table, ...]]:
     """Label → the tables of the fragments that have pairs of this label."""
     tables: dict[str, list[_Table]] = {label: [] for label in LABELS}
-    for index, fragment in enumerate(PHENOMENA[phenomenon](lexicon(held_words))):
+    for index, fragment in enumerate(parts(phenomenon, held_words)):
         weighted = _balanced(phenomenon, index, held_forms)
         for label in LABELS:
             chosen = [i for i, other in enumerate(weighted.labels) if other == label]
@@ -125,7 +140,7 @@ def _tables(phenomenon: str, held_words: bool, held_forms: bool) -> Mapping[str,
 @cache
 def _balanced(phenomenon: str, index: int, held_forms: bool) -> Any:
     """The weights of a fragment's pairs of forms: of those in training, or of those with a form that is held out."""
-    language = PHENOMENA[phenomenon](lexicon(held=False))[index].language
+    language = parts(phenomenon)[index].language
 
     def keep(premise: Form, hypothesis: Form) -> bool:
         return (premise.held or hypothesis.held) == held_forms
@@ -169,7 +184,9 @@ def generate(count: int, seed: int, part: Part = "train", phenomena: Iterable[st
         held, label, name = groups[index % len(groups)]
         pair = _new(lambda held=held, label=label, name=name: _pair(name, label, held, draw), pairs, part)
         if pair is None:
-            raise DataError(f"{count} pairs are more than the fragments have of {name}; allowed: fewer, or more phenomena")
+            raise DataError(
+                f"{count} pairs are more than the fragments have of {name}; allowed: fewer, or more phenomena"
+            )
         pairs[pair.premise, pair.hypothesis] = pair
     return PairDataset(tuple(pairs.values()), f"fragments/{part}", "generated").shuffled(seed)
 

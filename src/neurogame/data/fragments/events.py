@@ -175,7 +175,9 @@ both {a} and {b} work at the {l} | n == 1 and b == 1
 _LASTING = "wait;work;read;sleep;rest;talk;practise;cook;play chess;paint;study;fish;iron;garden;drive;dig"
 _EMPLOYERS = """library station school office bakery hotel factory theatre cafe hospital gym bank cinema pharmacy
 workshop clinic brewery restaurant supermarket"""
-_ARRIVING = "arrive;finish;leave;wake up;sign up;pay;go home;apply;register;eat;check in;sit down;graduate;retire;answer"
+_ARRIVING = (
+    "arrive;finish;leave;wake up;sign up;pay;go home;apply;register;eat;check in;sit down;graduate;retire;answer"
+)
 
 
 def time(lexicon: Lexicon) -> tuple[Fragment, ...]:

@@ -6,7 +6,7 @@ from neurogame.data.forms import Draw
 from neurogame.data.fragments.inflection import Verb, plural
 from neurogame.data.fragments.lexicon import COLOURS, GOODS, WIDER, Lexicon
 from neurogame.data.fragments.phrases import persons
-from neurogame.data.fragments.quantifier import crowds, quantified
+from neurogame.data.fragments.quantifiers import crowds, quantified
 from neurogame.data.fragments.tables import Fragment, fragment, worlds
 
 # x and y are opposites of which exactly one holds. z: another property.
@@ -189,7 +189,7 @@ def antonym(lexicon: Lexicon) -> tuple[Fragment, ...]:
         def words(draw: Draw) -> Mapping[str, object]:
             pair, subjects, others = draw.one(entries).split(":")
             x, y = pair.split("/") if draw.chance(0.5) else pair.split("/")[::-1]
-            subject, be = f"the {draw.one(subjects.split(','))}", draw.one(("is", "was"))
+            subject, be = f"the {draw.one(lexicon.known(subjects))}", draw.one(("is", "was"))
             return {"s": subject, "be": be, "x": x, "y": y, "p": draw.one(others.split(","))}
 
         return words

@@ -63,7 +63,16 @@ KINDS = {
     "toy": "doll kite puzzle rattle teddy",
 }
 WIDER = {"bird": "animal", "fish": "animal", "insect": "animal", "mammal": "animal", "flower": "plant", "tree": "plant"}
-GOODS = ("tool", "musical instrument", "vehicle", "fruit", "vegetable", "piece of furniture", "piece of clothing", "toy")
+GOODS = (
+    "tool",
+    "musical instrument",
+    "vehicle",
+    "fruit",
+    "vegetable",
+    "piece of furniture",
+    "piece of clothing",
+    "toy",
+)
 OBJECTS = """umbrella camera book newspaper basket bucket lamp mirror clock ladder rope blanket cushion kettle
 saucepan bottle candle carpet painting vase letter parcel wallet key watch phone laptop pencil notebook map ticket
 backpack telescope tent lantern teapot pillow jug"""
@@ -104,6 +113,12 @@ class Lexicon:
     def of(self, entries: Iterable[str]) -> tuple[str, ...]:
         """The entries of this part; see `part`."""
         return part(entries, self.is_held)
+
+    def known(self, words: str) -> tuple[str, ...]:
+        """Words separated by commas without the people of the other part; all, if the held-out part has none of them."""
+        every = tuple(words.split(","))
+        chosen = tuple(word for word in every if word not in PEOPLE.split() or is_held(word) == self.is_held)
+        return chosen if chosen or not self.is_held else every
 
 
 def is_held(word: str) -> bool:

@@ -104,13 +104,16 @@ _OPINING = "believe assume think conclude guess suspect claim"
 _PITY = "a pity;odd;strange;a fact;no secret;annoying;sad;a shame;lucky;obvious;well known;unfortunate;a good thing"
 _RUMOUR = "rumoured;claimed;likely;widely believed;reported;suspected"
 _MYTH = "false;a lie;a myth;untrue"
-_STATES = "ill;late;angry;tired;in danger;at home;lost;married;hungry;ready;injured;upset;awake;drunk;lonely;in debt;bored"
+_STATES = (
+    "ill;late;angry;tired;in danger;at home;lost;married;hungry;ready;injured;upset;awake;drunk;lonely;in debt;bored"
+)
 
 
 def attitude(lexicon: Lexicon) -> tuple[Fragment, ...]:
     """Knowing presupposes the clause, also under negation; saying leaves it open; being wrong about it denies it."""
     knowing, saying, opining = (
-        [Verb.of(phrase.replace("_", " ")) for phrase in lexicon.of(text.split())] for text in (_KNOWING, _SAYING, _OPINING)
+        [Verb.of(phrase.replace("_", " ")) for phrase in lexicon.of(text.split())]
+        for text in (_KNOWING, _SAYING, _OPINING)
     )
     feeling, states = lexicon.of(_FEELING.split()), lexicon.of(_STATES.split(";"))
     pity, rumour, myth = (lexicon.of(text.split(";")) for text in (_PITY, _RUMOUR, _MYTH))

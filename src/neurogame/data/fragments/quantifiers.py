@@ -17,7 +17,11 @@ Share = Callable[[Counts], bool]
 _SHARES: dict[str, tuple[Share, tuple[Share, ...], tuple[Share, ...]]] = {
     "every": (lambda n: n[1] == 0, (), ()),
     "some": (lambda n: n[0] > 0, (lambda n: n[0] > 1, lambda n: n[0] > 0 and n[1] > 0), (lambda n: n[0] > 1,)),
-    "few": (lambda n: n[0] > 1, (_some := lambda n: n[0] > 0, _part := lambda n: n[0] > 1 and n[1] > 0), (_some, _part)),
+    "few": (
+        lambda n: n[0] > 1,
+        (_some := lambda n: n[0] > 0, _part := lambda n: n[0] > 1 and n[1] > 0),
+        (_some, _part),
+    ),
     "most": (lambda n: n[0] > n[1], (lambda n: n[0] > n[1] > 0,), ()),
     "one": (lambda n: n[0] > 0, (), ()),
     "one not": (lambda n: n[1] > 0, (), ()),
@@ -63,9 +67,7 @@ _OBJECTS = {
 }
 
 
-def quantified(
-    templates: Mapping[str, str], nouns: Mapping[str, str], ends: Mapping[str, int]
-) -> tuple[Form, ...]:
+def quantified(templates: Mapping[str, str], nouns: Mapping[str, str], ends: Mapping[str, int]) -> tuple[Form, ...]:
     """Each template with each noun phrase and each end of the sentence.
 
     Args:
@@ -97,7 +99,9 @@ def _share(share: Share, sorts: str, least: int) -> Condition:
     return holds
 
 
-def crowds(sorts: str, needed: str, nouns: Iterable[str], ends: Iterable[int], most: int = 3) -> tuple[Mapping[Any, Any], ...]:
+def crowds(
+    sorts: str, needed: str, nouns: Iterable[str], ends: Iterable[int], most: int = 3
+) -> tuple[Mapping[Any, Any], ...]:
     """Worlds with up to `most` things of each sort and degree.
 
     Args:
@@ -111,7 +115,7 @@ def crowds(sorts: str, needed: str, nouns: Iterable[str], ends: Iterable[int], m
         Mappings of (sorts of a noun phrase, least degree) to `Counts`.
     """
     cells = list(product(sorts, range(max(ends) + 1)))
-    worlds = []
+    different: dict[tuple[object, ...], Mapping[Any, Any]] = {}
     for numbers in product(range(most + 1), repeat=len(cells)):
         crowd = dict(zip(cells, numbers, strict=True))
 
@@ -119,9 +123,13 @@ def crowds(sorts: str, needed: str, nouns: Iterable[str], ends: Iterable[int], m
             return sum(number for (sort, degree), number in crowd.items() if sort in noun and degree >= least)
 
         if all(count(sort, 0) > 1 for sort in needed):
-            shares = {(noun, end): (count(noun, end), count(noun, 0) - count(noun, end)) for noun, end in product(nouns, ends)}
-            worlds.append(shares)
-    return tuple(worlds)
+            did = {(noun, end): count(noun, end) for noun, end in product(nouns, ends)}
+            shares = {(noun, end): (number, count(noun, 0) - number) for (noun, end), number in did.items()}
+            seen = tuple(
+                (min(yes, 2), min(no, 2), yes > no) for yes, no in shares.values()
+            )  # what quantifiers tell apart
+            different.setdefault(seen, shares)
+    return tuple(different.values())
 
 
 _ONLYS = """
@@ -174,6 +182,13 @@ def quantifier(lexicon: Lexicon) -> tuple[Fragment, ...]:
     return (
         fragment("adjective", quantified(_SUBJECTS, before, ends), things_done, people, lexicon),
         fragment("origin", quantified(_SUBJECTS, after, ends), things_done, people, lexicon),
-        fragment("object", quantified(_OBJECTS, before, ends), things_done, things, lexicon, beside="{who} {v.past} a {x} | {who} did not {v.base} a {x}"),
+        fragment(
+            "object",
+            quantified(_OBJECTS, before, ends),
+            things_done,
+            things,
+            lexicon,
+            beside="{who} {v.past} a {x} | {who} did not {v.base} a {x}",
+        ),
         fragment("only", _ONLYS, worlds("c d", values=3), people, lexicon),
     )
