@@ -1,4 +1,4 @@
-"""Sentence pairs for natural-language inference: files, known data sets, a toy language, fragments of English, rationales and batches."""
+"""Sentence pairs for natural-language inference: files, known data sets, generated ones, rationales and batches."""
 
 from neurogame.data import fragments
 from neurogame.data.batching import EncodedDataset, collate, encode, sorted_batches

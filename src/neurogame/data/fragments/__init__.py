@@ -26,14 +26,14 @@ that takes a clause (NP/S), reduced relatives in the past participle, and object
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
 
-from neurogame.data.forms import Draw, Form, balance, sentence
+from neurogame.data.forms import Balance, Draw, Form, balance, sentence
 from neurogame.data.fragments.arguments import relative, roles
 from neurogame.data.fragments.attachments import attachment
 from neurogame.data.fragments.events import implicative, time
@@ -138,7 +138,7 @@ def _tables(phenomenon: str, held_words: bool, held_forms: bool) -> Mapping[str,
 
 
 @cache
-def _balanced(phenomenon: str, index: int, held_forms: bool) -> Any:
+def _balanced(phenomenon: str, index: int, held_forms: bool) -> Balance:
     """The weights of a fragment's pairs of forms: of those in training, or of those with a form that is held out."""
     language = parts(phenomenon)[index].language
 
@@ -182,7 +182,7 @@ def generate(count: int, seed: int, part: Part = "train", phenomena: Iterable[st
     pairs: dict[tuple[str, str], Pair] = {}
     for index in range(count):
         held, label, name = groups[index % len(groups)]
-        pair = _new(lambda held=held, label=label, name=name: _pair(name, label, held, draw), pairs, part)
+        pair = _new(partial(_pair, name, label, held, draw), pairs, part)
         if pair is None:
             raise DataError(
                 f"{count} pairs are more than the fragments have of {name}; allowed: fewer, or more phenomena"
@@ -211,7 +211,7 @@ def probe(name: str) -> PairDataset:
     for index in range(PROBE_SIZE):
         label = LABELS[index % len(LABELS)]
         wanted = fragments[index // len(LABELS) % len(fragments)]
-        pair = _new(lambda label=label, wanted=wanted: _pair(phenomenon, label, "words", draw, wanted), pairs, "test")
+        pair = _new(partial(_pair, phenomenon, label, "words", draw, wanted), pairs, "test")
         assert pair is not None
         pairs[pair.premise, pair.hypothesis] = pair
     return PairDataset(tuple(pairs.values()), f"fragments/probe_{name}", "generated").shuffled(0)

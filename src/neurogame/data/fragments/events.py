@@ -334,7 +334,7 @@ _WISHES = "asked told allowed expected supposed ready eager willing tempted invi
 
 
 def implicative(lexicon: Lexicon) -> tuple[Fragment, ...]:
-    """Verbs that say whether their complement came true: always (manage, fail), in one polarity (refuse), never (want)."""
+    """Verbs that say whether their complement came true: always (manage), in one polarity (refuse), never (want)."""
     singles = [Verb.of(phrase.replace("_", " ")) for phrase in lexicon.of(_SINGLES.split())]
     wants, wishes = [Verb.of(base) for base in lexicon.of(_WANTS.split())], lexicon.of(_WISHES.split())
 

@@ -139,44 +139,50 @@ it is not true that {s} {be} {x} | not x
 """
 # pair: subjects: other properties of them
 _COMPLEMENTS = """dead/alive:goldfish,spider,beetle,lobster,snail:small,brown,poisonous;
-open/closed:shop,gate,window,pharmacy,drawer,bakery:small,new,nearby;on/off:radio,heater,lamp,oven,television:new,broken,expensive;
-awake/asleep:baby,puppy,kitten,toddler,guard:hungry,warm,alone;present/absent:witness,captain,referee,owner,treasurer:tired,married,retired;
-true/false:rumour,story,report,claim:old,famous,complicated;married/single:pianist,butcher,captain,librarian:tall,famous,happy;
+open/closed:shop,gate,window,pharmacy,drawer,bakery:small,new,nearby;
+on/off:radio,heater,lamp,oven,television:new,broken,expensive;
+awake/asleep:baby,puppy,kitten,toddler,guard:hungry,warm,alone;
+present/absent:witness,captain,referee,owner,treasurer:tired,married,retired;
+true/false:rumour,story,report,claim:old,famous,complicated;
+married/single:pianist,butcher,captain,librarian:tall,famous,happy;
 legal/illegal:deal,move,contract,trade:common,old,complicated;visible/invisible:path,star,sign,scar:old,famous,small;
-even/odd:number,result,total:large,lucky,surprising;indoors/outdoors:party,ceremony,market,class:noisy,free,popular;
-online/offline:printer,server,shop,library:new,popular,small;occupied/vacant:seat,flat,cabin,room:small,clean,expensive;
-vertical/slanted:pole,line,post:red,long,thick;complete/incomplete:puzzle,list,set,file:old,new,expensive"""
-_CONTRARIES = """hot/cold:soup,tea,stove,bath,soil:brown,fresh,expensive;tall/short:sailor,waiter,boxer,guard:married,famous,bald;
-old/young:shepherd,king,potter,horse:ill,famous,lonely;rich/poor:duke,tailor,village,family:famous,happy,large;
-full/empty:bottle,bucket,tank,barrel,hall:green,clean,cold;heavy/light:crate,parcel,table,bag:green,new,expensive;
-happy/sad:clown,bride,painter,singer:tall,young,famous;fast/slow:horse,ferry,runner,train:old,famous,white;
-expensive/cheap:watch,hotel,wine,coat:new,popular,dark;loud/quiet:engine,choir,street,crowd:small,local,old;
-wide/narrow:road,path,stream,corridor:old,clean,dark;hard/soft:bread,bed,chair,soil:brown,old,warm;
-strong/weak:rope,magnet,signal,boxer:new,old,foreign;bright/dark:room,hallway,cellar,shop:small,cold,new;
-early/late:guest,bus,train,plumber:famous,local,foreign;sweet/sour:plum,juice,sauce,cherry:red,cheap,fresh;
-thick/thin:book,wall,blanket,carpet:old,grey,cheap;brave/cowardly:knight,soldier,prince,guard:old,tall,rich;
-deep/shallow:well,pond,river,bowl:old,clean,round;optimistic/pessimistic:mayor,editor,coach,farmer:old,tall,rich"""
+even/odd:number,result,total:large,lucky,surprising;indoors/outdoors:party,ceremony,market,class:noisy,free,popular;online/offline:printer,server,shop,library:new,popular,small;occupied/vacant:seat,flat,cabin,room:small,clean,expensive;vertical/slanted:pole,line,post:red,long,thick;complete/incomplete:puzzle,list,set,file:old,new,expensive"""
+_CONTRARIES = """hot/cold:soup,tea,stove,bath,soil:brown,fresh,expensive;
+tall/short:sailor,waiter,boxer,guard:married,famous,bald;old/young:shepherd,king,potter,horse:ill,famous,lonely;
+rich/poor:duke,tailor,village,family:famous,happy,large;full/empty:bottle,bucket,tank,barrel,hall:green,clean,cold;
+heavy/light:crate,parcel,table,bag:green,new,expensive;happy/sad:clown,bride,painter,singer:tall,young,famous;
+fast/slow:horse,ferry,runner,train:old,famous,white;expensive/cheap:watch,hotel,wine,coat:new,popular,dark;
+loud/quiet:engine,choir,street,crowd:small,local,old;wide/narrow:road,path,stream,corridor:old,clean,dark;
+hard/soft:bread,bed,chair,soil:brown,old,warm;strong/weak:rope,magnet,signal,boxer:new,old,foreign;
+bright/dark:room,hallway,cellar,shop:small,cold,new;early/late:guest,bus,train,plumber:famous,local,foreign;
+sweet/sour:plum,juice,sauce,cherry:red,cheap,fresh;thick/thin:book,wall,blanket,carpet:old,grey,cheap;
+brave/cowardly:knight,soldier,prince,guard:old,tall,rich;deep/shallow:well,pond,river,bowl:old,clean,round;
+optimistic/pessimistic:mayor,editor,coach,farmer:old,tall,rich"""
 _ALIKE = """big/large:box,house,tent,garden,lake:old,cheap,dark;ill/sick:baby,horse,baker,guide:old,hungry,alone;
 difficult/hard:exam,puzzle,climb,task:long,new,boring;wealthy/rich:duke,family,widow,merchant:old,famous,friendly;
-famous/well-known:poet,chef,singer,painter:young,tall,poor;correct/right:answer,result,total,spelling:simple,short,surprising;
-strange/odd:story,sound,smell,hat:old,new,funny;tiny/very small:insect,flat,boat,island:green,old,beautiful;
-afraid/scared:puppy,child,sailor,hiker:young,cold,alone;simple/easy:task,recipe,test,game:new,short,cheap;
-sleepy/drowsy:guard,driver,cat,baby:old,hungry,warm;weird/bizarre:plan,film,dream,costume:old,short,funny;
-vacant/unoccupied:seat,flat,office,cabin:small,cheap,dark;unhappy/sad:clown,groom,painter,singer:tall,young,famous"""
-_SETS = """the {o} is/the {o} is not:colours;{a} was born in/{a} was not born in:cities;the {e} is on/the {e} is not on:days;
-{a}'s birthday is in/{a}'s birthday is not in:months;{a}'s only car is/{a}'s only car is not:colours;
-the {e} took place in/the {e} did not take place in:cities;{a} arrived on/{a} did not arrive on:days"""
+famous/well-known:poet,chef,singer,painter:young,tall,poor;
+correct/right:answer,result,total,spelling:simple,short,surprising;strange/odd:story,sound,smell,hat:old,new,funny;
+tiny/very small:insect,flat,boat,island:green,old,beautiful;afraid/scared:puppy,child,sailor,hiker:young,cold,alone;
+simple/easy:task,recipe,test,game:new,short,cheap;sleepy/drowsy:guard,driver,cat,baby:old,hungry,warm;
+weird/bizarre:plan,film,dream,costume:old,short,funny;vacant/unoccupied:seat,flat,office,cabin:small,cheap,dark;
+unhappy/sad:clown,groom,painter,singer:tall,young,famous"""
+_SETS = """the {o} is/the {o} is not:colours;{a} was born in/{a} was not born in:cities;
+the {e} is on/the {e} is not on:days;{a}'s birthday is in/{a}'s birthday is not in:months;
+{a}'s only car is/{a}'s only car is not:colours;the {e} took place in/the {e} did not take place in:cities;
+{a} arrived on/{a} did not arrive on:days"""
 _OCCASIONS = "wedding exam election auction meeting parade funeral regatta inspection picnic trial"
-_SUBJECTS = "the thing in the box;the object on the shelf;{a}'s present;the prize;the thing under the blanket;{a}'s favourite toy"
-_OPPOSED = """accept/reject:offer,invitation,plan,proposal;win/lose:match,race,game,election;pass/fail:exam,test,course;
-remember/forget:password,address,recipe;keep/break:promise,agreement;love/hate:film,soup,song;catch/miss:train,bus,ball;
-confirm/deny:rumour,report,story;include/omit:chapter,footnote,photo;support/oppose:plan,law,strike;like/dislike:hat,novel,stew;
+_SUBJECTS = "the thing in the box;the object on the shelf;{a}'s present;the prize;the thing under the blanket"
+_OPPOSED = """accept/reject:offer,invitation,plan,proposal;win/lose:match,race,game,election;
+pass/fail:exam,test,course;remember/forget:password,address,recipe;keep/break:promise,agreement;
+love/hate:film,soup,song;catch/miss:train,bus,ball;confirm/deny:rumour,report,story;
+include/omit:chapter,footnote,photo;support/oppose:plan,law,strike;like/dislike:hat,novel,stew;
 obey/disobey:order,rule;approve/veto:budget,design,treaty;solve/misunderstand:riddle,problem"""
 _EQUAL = """repair/fix:car,roof,radio,pump;buy/purchase:house,boat,farm;begin/start:course,lesson,letter;
 finish/complete:report,course,sculpture;hide/conceal:letter,key,knife;gather/collect:firewood,evidence,rubbish;
-choose/select:wine,colour,winner;shut/close:door,gate,window,shop;alter/change:plan,will,menu;build/construct:shed,tower,boat;
-obtain/get:permit,loan,visa;cancel/call_off:trip,wedding,strike;postpone/delay:trip,launch,vote;reject/turn_down:offer,plan,bid;
-return/give_back:book,money,coat;discard/throw_away:receipt,box,letter;scare/frighten:horse,child,burglar"""
+choose/select:wine,colour,winner;shut/close:door,gate,window,shop;alter/change:plan,will,menu;
+build/construct:shed,tower,boat;obtain/get:permit,loan,visa;cancel/call_off:trip,wedding,strike;
+postpone/delay:trip,launch,vote;reject/turn_down:offer,plan,bid;return/give_back:book,money,coat;
+discard/throw_away:receipt,box,letter;scare/frighten:horse,child,burglar"""
 _LARGE = "small old beautiful strange large lovely"
 
 
@@ -232,7 +238,7 @@ def antonym(lexicon: Lexicon) -> tuple[Fragment, ...]:
 
 
 _OPPOSITES = "not (x and y) and (x or not vx) and (y or not vy)"
-# Atoms: what a found: x; y, another of the kind k; r, of the kind but neither; q, an x that is q; n, someone else an x.
+# Atoms: what a found: x; y, another of the kind k; r, of the kind but neither; q, an x that is q; n, someone else did.
 _FOUND = """
 {a} {p.past} a {x} | x
 {a} {p.past} a {k} | x or y or r

@@ -26,15 +26,17 @@ Olga Peter Rachel Samuel Teresa Umar Vera Walter Xenia Yara Adam Bruno Celia Dor
 Kamal Linda Miguel Naomi Omar Priya Ravi Sofia Tariq Viola Wanda Emil Farid Greta Hana Ibrahim Joan Keiko Leo Mina"""
 MANNERS = """young old tall cheerful quiet friendly nervous polite tired famous retired clever grumpy shy curious
 patient lonely wealthy stubborn modest elderly bearded"""  # of people, before the noun
-MOODS = """tired;hungry;famous;married;worried;angry;busy;popular;afraid of dogs;ready;sick;alone;employed;proud;bored;
-lucky;rich;homesick;jealous;in love;in debt;on holiday"""  # of people, after "is"
+MOODS = """tired;hungry;famous;married;worried;angry;busy;popular;afraid of dogs;ready;sick;alone;employed;proud;
+bored;lucky;rich;homesick;jealous;in love;in debt;on holiday"""  # of people, after "is"
 COLOURS = "red blue green yellow black white brown grey purple pink golden"
 LOOKS = """old new small big heavy cheap expensive beautiful ugly dusty strange plain shiny dirty worn modern faded
 valuable damp"""  # of things
+# transitive, people to people, none of them symmetric
 DEEDS = """greet tease interrupt follow warn praise blame insult photograph invite visit ignore phone scold startle
-rescue forgive trick nudge congratulate criticise distract guide chase catch watch teach annoy amuse comfort copy
-push tickle email hire search bother betray protect threaten pester bribe carry wake find question applaud escort mock
-film sketch flatter serve train coach sue report imitate poke kiss calm surprise accuse pat lift kick"""  # transitive, people to people, none of them symmetric
+rescue forgive trick nudge congratulate criticise distract guide chase catch watch teach annoy amuse
+comfort copy push tickle email hire search bother betray protect threaten pester bribe carry wake find
+question applaud escort mock film sketch flatter serve train coach sue report imitate poke kiss calm
+surprise accuse pat lift kick"""
 ACTS = """wave laugh sneeze cough smile whistle yawn cry sing nod leave stumble apologise complain snore bow blush faint
 hesitate shrug sigh whisper frown jump kneel groan hiccup blink clap knit limp juggle pray shiver wink scream jog salute
 confess pause protest stutter"""
@@ -115,7 +117,7 @@ class Lexicon:
         return part(entries, self.is_held)
 
     def known(self, words: str) -> tuple[str, ...]:
-        """Words separated by commas without the people of the other part; all, if the held-out part has none of them."""
+        """Words separated by commas without the people of the other part; all, if the held-out part has none."""
         every = tuple(words.split(","))
         chosen = tuple(word for word in every if word not in PEOPLE.split() or is_held(word) == self.is_held)
         return chosen if chosen or not self.is_held else every

@@ -138,7 +138,7 @@ the {o} {m} over {j} {unit} | n > 6
 the {o} {m} under {i} {unit} | n < 3
 the {o} {m} {i} {unit} or more | n >= 3
 """
-_NUMERALS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+_NUMERALS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"""
 _MEASURES = (
     "weighs:kilos:parcel,table,crate,dog,statue,tent,anchor,drum",
     "costs:euros:lamp,ticket,book,coat,vase,meal,kettle,scarf",
@@ -169,6 +169,7 @@ yard;{was} delivered on time;fell on the floor;arrived late;{was} wet;{was} repa
 
 def number(lexicon: Lexicon) -> tuple[Fragment, ...]:
     """How many, how much, and who has more. A bare "three" is read as exactly three and as at least three."""
+    numeral = _NUMERALS.split()
     did = [Verb.of(base) for base in lexicon.of(_DID.split())]
     nouns = [noun for kind in GOODS if kind not in _BULKY for noun in lexicon.kinds[kind]] + list(lexicon.objects)
     ends, measures = lexicon.of(_ENDS.split(";")), lexicon.of(_MEASURES)
@@ -177,8 +178,8 @@ def number(lexicon: Lexicon) -> tuple[Fragment, ...]:
 
     def numerals(draw: Draw) -> dict[str, object]:
         i = draw.one(range(3, 10))
-        j = draw.one(range(i + 2, len(_NUMERALS)))
-        return {"i": _NUMERALS[i], "j": _NUMERALS[j], "i_digits": i, "j_digits": j}
+        j = draw.one(range(i + 2, len(numeral)))
+        return {"i": numeral[i], "j": numeral[j], "i_digits": i, "j_digits": j}
 
     def counts(draw: Draw) -> Mapping[str, object]:
         if draw.chance(0.5):

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from neurogame.data.forms import Condition, Draw, Form, Language
-from neurogame.data.fragments.inflection import Phrase, Verb, plural
+from neurogame.data.forms import Condition, Draw, Form
+from neurogame.data.fragments.inflection import Verb, plural
 from neurogame.data.fragments.lexicon import GOODS, Lexicon
 from neurogame.data.fragments.phrases import persons
 from neurogame.data.fragments.tables import Fragment, fragment, worlds
@@ -82,12 +82,19 @@ def quantified(templates: Mapping[str, str], nouns: Mapping[str, str], ends: Map
 
     def form(template: str, noun: str, end: str) -> Form:
         singular, many = noun.split("|")
-        literal, *others = (
-            tuple(_share(share, nouns[noun], ends[end]) for share in shares)
-            for shares in ((_SHARES[templates[template]][0],), *_SHARES[templates[template]][1:])
-        )
+        literal, as_premise, as_hypothesis = _SHARES[templates[template]]
+
+        def readings(shares: Iterable[Share]) -> tuple[Condition, ...]:
+            return tuple(_share(share, nouns[noun], ends[end]) for share in shares)
+
         text = template.lstrip("*").replace("{ns}", many).replace("{n}", singular).replace("{e}", end)
-        return Form(text, literal[0], 0, *others, held=template.startswith("*"))
+        return Form(
+            template=text,
+            holds=_share(literal, nouns[noun], ends[end]),
+            as_premise=readings(as_premise),
+            as_hypothesis=readings(as_hypothesis),
+            held=template.startswith("*"),
+        )
 
     return tuple(form(*parts) for parts in product(templates, nouns, ends))
 
@@ -155,7 +162,7 @@ _HANDLED = "wash paint sell inspect move photograph clean count sketch label"
 
 
 def quantifier(lexicon: Lexicon) -> tuple[Fragment, ...]:
-    """Every, some, most, no and their negations, over nouns with and without a modifier, verbs with and without an adverb.
+    """Every, some, most, no and their negations, over nouns with and without modifier, verbs with and without adverb.
 
     Every noun phrase denotes something (existential import): "every baker sang" entails "at least one baker sang".
     """

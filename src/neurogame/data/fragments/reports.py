@@ -181,7 +181,10 @@ it is unlikely that {a} will {c.base}{t} | un || un and pe
 {b} may {c.base}{t} | pb || pb and nb
 {b} will certainly not {c.base}{t} | not pb
 """
-_WILL_AXIOM = "(pe or not e) and (pn or e) and (pb or not b) and (nb or b) and (pe or not pr) and (pn or not un) and not (pr and un)"
+_WILL_AXIOM = (
+    "(pe or not e) and (pn or e) and (pb or not b) and (nb or b) "
+    "and (pe or not pr) and (pn or not un) and not (pr and un)"
+)
 # Atoms: o, it is an obligation; m, it is allowed; e, it will happen.
 _MUST = """
 & {who} has to {c.base} | {who} does not have to {c.base}
@@ -228,8 +231,8 @@ neither {a} nor {b} can {s.base} | not c and not b
 *{a} often {s.third} | d
 """
 _SOON = ";tomorrow;tonight;next week;on Friday;soon;this afternoon;at the weekend;next month;before the holidays"
-_SKILLS = """swim;ride a horse;speak Greek;play chess;dance the tango;sew;cook;drive a tractor;juggle;sing;ski;knit;fly a
-plane;read music;sail;type;bake bread;climb trees;play the harp;fix engines;speak Dutch;skate;draw portraits"""
+_SKILLS = """swim;ride a horse;speak Greek;play chess;dance the tango;sew;cook;drive a tractor;juggle;sing;ski;knit;
+fly a plane;read music;sail;type;bake bread;climb trees;play the harp;fix engines;speak Dutch;skate;draw portraits"""
 
 
 def modal(lexicon: Lexicon) -> tuple[Fragment, ...]:
@@ -353,8 +356,9 @@ surprise;unfortunately;clearly;as usual;thankfully;as it turned out;strangely en
 _OPEN = ("perhaps", "maybe", "possibly")
 _REPORTED = "allegedly;reportedly;supposedly;according to the neighbours;according to the papers"
 _FEATS = """win the race;catch the train;finish the marathon;reach the summit;pass the exam;break the record;find the
-exit;lose the game;miss the bus;hit the target;drop the vase;burn the toast;spill the soup;sell the house;fall into the
-pond;win the lottery;crash the car;solve the riddle;lose the election;drown the plant;wake the baby;tear the curtain"""
+exit;lose the game;miss the bus;hit the target;drop the vase;burn the toast;spill the soup;sell the house;
+fall into the pond;win the lottery;crash the car;solve the riddle;lose the election;drown the plant;wake the baby;
+tear the curtain"""
 _NEARLY = ("almost", "nearly", "very nearly")
 _FINALLY = ("finally", "eventually", "actually", "only just")
 

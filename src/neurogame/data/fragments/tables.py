@@ -3,10 +3,10 @@
     *it was {b} who {a} {v.past} | ab
     {a} or {b} {u.past} | a or b | a != b
 
-Marks before a template: "*" held out of training, ">" premise only, "<" hypothesis only, "~" rarely a premise. A second "|" adds a
-reading; "|p" adds one for the premise alone, "|h" one for the hypothesis alone. "||" adds a reading that a reader has of
-all such forms at once: of both "may" and "might". A pair whose label depends on the reading is left out of the data. A line "& Z | not Z" names
-the fact beside the forms; see `fragment`.
+Marks before a template: "*" held out of training, ">" premise only, "<" hypothesis only, "~" rarely a premise. A
+second "|" adds a reading; "|p" adds one for the premise alone, "|h" one for the hypothesis alone. "||" adds a reading
+that a reader has of all such forms at once, as of both "may" and "might". A pair whose label depends on the reading is
+left out of the data. A line "& Z | not Z" names the fact beside the forms; see `fragment`.
 """
 
 import ast
@@ -14,7 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Literal
 
 from neurogame.data.forms import Condition, Draw, Form, Language, relations
@@ -43,7 +43,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True)
 class Fragment:
-    """A language of a phenomenon, and the tense of unrelated sentences that may stand before its premises ("": none)."""
+    """A language of a phenomenon, and the tense of unrelated sentences before its premises ("": there are none)."""
 
     name: str
     language: Language
@@ -76,8 +76,8 @@ def _value(node: ast.expr, world: World) -> int:
         case ast.BoolOp(ast.Or(), values):
             return any(_value(value, world) for value in values)
         case ast.Compare(left, operators, comparators):
-            values = [_value(part, world) for part in (left, *comparators)]
-            return all(_COMPARE[type(op)](*values[i : i + 2]) for i, op in enumerate(operators))
+            numbers = [_value(part, world) for part in (left, *comparators)]
+            return all(_COMPARE[type(op)](*ends) for op, ends in zip(operators, pairwise(numbers), strict=True))
     raise ValueError(f"{ast.unparse(node)!r} is no formula; allowed: and, or, not, comparisons, atoms, whole numbers")
 
 
