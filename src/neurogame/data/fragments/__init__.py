@@ -34,6 +34,7 @@ from zlib import crc32
 import numpy as np
 
 from neurogame.data.forms import Balance, Draw, Form, balance, sentence
+from neurogame.data.fragments.adverbs import adverb
 from neurogame.data.fragments.arguments import relative, roles
 from neurogame.data.fragments.attachments import attachment
 from neurogame.data.fragments.events import implicative, time
@@ -42,7 +43,7 @@ from neurogame.data.fragments.lexicon import Lexicon, lexicon
 from neurogame.data.fragments.logic import conditional, conjunction, negation
 from neurogame.data.fragments.numbers import number
 from neurogame.data.fragments.quantifiers import quantifier
-from neurogame.data.fragments.reports import adverb, attitude, modal
+from neurogame.data.fragments.reports import attitude, modal
 from neurogame.data.fragments.tables import Fragment
 from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed
 from neurogame.labels import LABELS

@@ -152,25 +152,25 @@ _YEARS = """
 {a} {f} after {y} | a > 1
 {b} {f} before {z} | b < 3
 """
-# Number s: the year in which a started; y is 1, z is 3. Atoms n, a works there now; b, b works there now.
+# Number s: the year in which a started; y is 1, z is 3. Atoms w, a has worked there; n, a works there now; b, b does.
 _SINCE = """
 & {who} works at the {l} | {who} does not work at the {l}
-{a} has worked at the {l} since {y} | s == 1 and n == 1
-{a} has worked at the {l} since {z} | s == 3 and n == 1
-{a} started working at the {l} in {y} | s == 1
-{a} started working at the {l} in {z} | s == 3
-{a} started working at the {l} before {z} | s < 3
-{a} started working at the {l} after {y} | s > 1
-~{a} works at the {l} | n == 1
-~{a} does not work at the {l} | n == 0
-{a} no longer works at the {l} | n == 0
-{a} worked at the {l} from {y} to {z} and then quit | s == 1 and n == 0 | s == 1
-~{b} works at the {l} | b == 1
-~{b} does not work at the {l} | b == 0
-both {a} and {b} work at the {l} | n == 1 and b == 1
-*since {y}, {a} has been working at the {l} | s == 1 and n == 1
-*{a} does not work at the {l} any more | n == 0
-*{a} still works at the {l} | n == 1
+{a} has worked at the {l} since {y} | s == 1 and w and n
+{a} has worked at the {l} since {z} | s == 3 and w and n
+{a} started working at the {l} in {y} | s == 1 and w
+{a} started working at the {l} in {z} | s == 3 and w
+{a} started working at the {l} before {z} | s < 3 and w
+{a} started working at the {l} after {y} | s > 1 and w
+~{a} works at the {l} | n
+~{a} does not work at the {l} | not n
+{a} no longer works at the {l} | w and not n
+{a} worked at the {l} from {y} to {z} and then quit | s == 1 and w and not n | s == 1 and w
+~{b} works at the {l} | b
+~{b} does not work at the {l} | not b
+both {a} and {b} work at the {l} | n and b
+*since {y}, {a} has been working at the {l} | s == 1 and w and n
+*{a} does not work at the {l} any more | w and not n
+*{a} still works at the {l} | w and n |h n
 """
 _LASTING = "wait;work;read;sleep;rest;talk;practise;cook;play chess;paint;study;fish;iron;garden;drive;dig"
 _EMPLOYERS = """library station school office bakery hotel factory theatre cafe hospital gym bank cinema pharmacy
@@ -221,7 +221,7 @@ def time(lexicon: Lexicon) -> tuple[Fragment, ...]:
         fragment("until", _UNTIL, worlds("p q r"), events, lexicon),
         fragment("already", _ALREADY, worlds("a b"), task, lexicon, "present"),
         fragment("years", _YEARS, worlds("a b c", values=5), years, lexicon),
-        fragment("since", _SINCE, worlds("s n b", "n < 2 and b < 2", values=5), jobs, lexicon, "present"),
+        fragment("since", _SINCE, worlds("s w n b", "w < 2 and n < 2 and b < 2", values=5), jobs, lexicon, "present"),
     )
 
 

@@ -66,7 +66,7 @@ _ONE_OF = """
 *it is true that {s} {x} | k == 1
 *it is not true that {s} {y} | k != 2
 *it is false that {s} {x} | k != 1
-*it is certain that {s} {w} | k == 3
+*it is true that {s} {w} | k == 3
 """
 # What one thing is. Numbers k: 1 an x, 2 a y, 3 another of their kind g, 0 none of these; q a property.
 _THING = """
