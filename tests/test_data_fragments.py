@@ -455,6 +455,9 @@ def test_held_out_words(train, dev, test):
     for name in ("people", "names", "manners", "deeds", "acts", "tasks", "objects", "cities"):
         assert not set(getattr(held, name)) & set(getattr(known, name)), name
         assert len(getattr(held, name)) >= 2, name
+    for kind, nouns in held.kinds.items():
+        assert len(nouns) >= 2
+        assert not set(nouns) & set(known.kinds[kind])
     assert len(known.people) + len(held.people) >= 80
     assert len(known.names) + len(held.names) >= 60
     assert sum(len(text.split()) for text in KINDS.values()) >= 120
@@ -472,6 +475,18 @@ def test_held_out_words(train, dev, test):
 
 def words_of(pair):
     return set(re.findall(r"[\w-]+", f"{pair.premise} {pair.hypothesis}"))
+
+
+def test_held_out_forms_look_new():
+    """No held-out form is one of training with other names of slots; conditionals differ in which clause follows."""
+
+    def surface(form):
+        return re.sub(r"{\w+", "{", form.template)
+
+    for name in PHENOMENA:
+        for fragment in fragments.parts(name) if name != "conditional" else ():
+            known = {surface(form) for form in fragment.language.forms if not form.held}
+            assert not [form for form in fragment.language.forms if form.held and surface(form) in known]
 
 
 def test_held_out_forms(train, dev):

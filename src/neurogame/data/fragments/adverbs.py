@@ -51,7 +51,7 @@ if {a} {u.past}, {b} {w.past} | c |h not x or y
 {a} {u.past}, or {b} {w.past} | x or y || x != y
 either {a} {u.past} or {b} {w.past} | x or y || x != y
 {b} {w.past}, or {a} {u.past} | x or y || x != y
->*either {b} {w.past} or {a} {u.past} | x or y || x != y
+either {b} {w.past} or {a} {u.past} | x or y || x != y
 ~{a} {u.past} | x
 ~{b} {w.past} | y
 ~{a} did not {u.base} | not x

@@ -77,7 +77,7 @@ neither {a} nor {b} {v.past} {c} | not ac and not bc
 {b} did not {v.base} {c} | not bc
 {c} was not {v.done} by {b} | not bc
 {a} was not {v.done} by {c} | not ca
-*it is not true that {a} {v.past} {c} | not ac
+*it is false that {a} {v.past} {c} | not ac
 """
 # Atoms: ab, a gave it to b; ba; other, something other than o went from a to b.
 _GIVING = """
@@ -142,7 +142,7 @@ _ROW = """
 {c} was {r} {b}, and {b} was {r} {a} | c < b < a
 *{a} was {r} {c}, who was {r} {b} | a < c < b
 {a} was {r} both {b} and {c} | a < b and a < c
-*{a} was {s} both {b} and {c} | b < a and c < a
+{a} was {s} both {b} and {c} | b < a and c < a
 """
 _ROWS = (
     ("in front of", "behind", " in the queue"),

@@ -26,7 +26,7 @@ _BESIDE = """
 the {n} {n.was} {r} the {m} | near
 the {m} {m.was} {s} the {n} | near
 the {n} {n.was} not {r} the {m} | not near
-*the {m} {m.was} not {s} the {n} | not near
+*it is not true that the {m} {m.was} {s} the {n} | not near
 *it was the {n} who {u.past} | un | un and not um
 *it was the {m} who {u.past} | um | um and not un
 both the {n} and the {m} {u.past} | un and um
@@ -45,7 +45,7 @@ _OBJECT = """
 >the {k} {r} the {m} {v.past} the {n} | kn
 >the {k} {r} the {m} did not {v.base} the {n} | not kn
 >*the {n} {n.was} {v.done} by the {m} {r} the {k} | mn
->*the {m} {r} the {k} did not {v.base} the {n} | not mn
+>the {m} {r} the {k} did not {v.base} the {n} | not mn
 <the {m} {v.past} the {n} | mn
 <the {m} {v.past} the {k} | mk
 <the {k} {v.past} the {n} | kn

@@ -63,10 +63,10 @@ _ONE_OF = """
 {s} either {x} or {y} | k == 1 or k == 2
 {s} either {y} or {w} | k == 2 or k == 3
 {s} neither {x} nor {y} | k != 1 and k != 2
-*it is true that {s} {x} | k == 1
+*the fact is that {s} {x} | k == 1
 *it is not true that {s} {y} | k != 2
 *it is false that {s} {x} | k != 1
-*it is true that {s} {w} | k == 3
+*the fact is that {s} {w} | k == 3
 """
 # What one thing is. Numbers k: 1 an x, 2 a y, 3 another of their kind g, 0 none of these; q a property.
 _THING = """
@@ -134,7 +134,7 @@ _SYNONYMS = """
 {s} {be} {y} but not {p} | x and not p
 {s} {be} neither {y} nor {p} | not x and not p
 it is not true that {s} {be} {x} | not x
-*it is true that {s} {be} {y} | x
+*the fact is that {s} {be} {y} | x
 *it is false that {s} {be} {y} | not x
 """
 # pair: subjects: other properties of them

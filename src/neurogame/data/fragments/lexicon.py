@@ -56,13 +56,13 @@ KINDS = {
     "tool": "hammer saw drill spanner screwdriver chisel shovel rake axe",
     "musical instrument": "violin piano flute trumpet drum guitar cello harp clarinet banjo",
     "vehicle": "car truck bus tram van lorry motorbike tractor taxi",
-    "fruit": "apple pear plum peach cherry lemon melon banana mango apricot fig grape kiwi pineapple strawberry",
+    "fruit": "apple pear plum peach cherry lemon melon banana mango apricot fig grape coconut grapefruit strawberry",
     "vegetable": "carrot onion leek cabbage potato turnip parsnip radish",
     "piece of furniture": "table chair sofa wardrobe desk bookcase stool armchair",
     "piece of clothing": "jacket shirt scarf coat skirt sweater blouse cardigan",
-    "boat": "canoe ferry yacht kayak raft dinghy",
-    "piece of jewellery": "ring necklace bracelet brooch",
-    "toy": "doll kite puzzle rattle teddy",
+    "boat": "canoe ferry yacht kayak raft dinghy gondola lifeboat",
+    "piece of jewellery": "ring necklace bracelet brooch choker chain",
+    "toy": "doll kite puzzle rattle teddy hoop marble",
 }
 WIDER = {"bird": "animal", "fish": "animal", "insect": "animal", "mammal": "animal", "flower": "plant", "tree": "plant"}
 GOODS = (

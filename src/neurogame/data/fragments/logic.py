@@ -204,10 +204,12 @@ at no time has {a} {v.done} {b} | not once
 {b} has never been {v.done} by {a} | not once
 {b} has been {v.done} by {a} | once
 *not once has {a} {v.done} {b} | not once
-*it is not true that {a} has never {v.done} {b} | once
+it is not true that {a} has never {v.done} {b} | once
+*{a} has {v.done} {b} before | once
 {b} has {v.done} {a} | back
 {b} has never {v.done} {a} | not back
-*{a} has never been {v.done} by {b} | not back
+{a} has never been {v.done} by {b} | not back
+*never has {b} {v.done} {a} | not back
 it is not true that {b} has never {v.done} {a} | back
 """
 # Atoms: u, w: what a did.

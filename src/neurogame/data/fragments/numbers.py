@@ -26,7 +26,7 @@ more than {j} {ns} {e} | n > 6
 fewer than {j} {ns} {e} | n < 6 |p 1 <= n < 6
 {j} {ns} {e} | n == 6 | n >= 6
 only {j} {ns} {e} | n == 6
-*no more than {j} {ns} {e} | n <= 6 |p 1 <= n <= 6
+no more than {j} {ns} {e} | n <= 6 |p 1 <= n <= 6
 *{j} or more {ns} {e} | n >= 6
 *{i} or fewer {ns} {e} | n <= 3 |p 1 <= n <= 3
 between {i} and {j} {ns} {e} | 3 <= n <= 6 | 3 < n < 6
@@ -77,7 +77,7 @@ _MORE = """
 {a} and {b} {g.past} the same number of {ns} | a == b
 *{a} and {b} {g.past} equally many {ns} | a == b
 {a} did not {g.base} more {ns} than {b} | a <= b
-*{b} {g.past} at least as many {ns} as {a} | a <= b
+{b} {g.past} at least as many {ns} as {a} | a <= b
 {a} {g.past} at least as many {ns} as {b} | a >= b
 >{a} {g.past} exactly {i} {ns}, and {b} {g.past} exactly {j} | a < b
 >{b} {g.past} exactly {i_digits} {ns}, and {a} {g.past} exactly {j_digits} | b < a
@@ -139,14 +139,14 @@ the {o} {m} under {i} {unit} | n < 3
 the {o} {m} {i} {unit} or more | n >= 3
 """
 _NUMERALS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"""
-_MEASURES = (
-    "weighs:kilos:parcel,table,crate,dog,statue,tent,anchor,drum",
-    "costs:euros:lamp,ticket,book,coat,vase,meal,kettle,scarf",
-    "lasts:minutes:film,break,flight,lesson,speech,ride,song,show",
-    "holds:litres:bucket,barrel,tank,kettle,jug,pot,bottle,basin",
-    "measures:metres:fence,hedge,net,banner,cable,rope",
-    "took:days:trip,repair,search,journey,harvest,trial",
-)
+_MEASURES = {  # verb and unit → what is measured
+    "weighs kilos": "parcel table crate dog statue tent anchor drum",
+    "costs euros": "lamp ticket book coat vase meal kettle scarf",
+    "lasts minutes": "film break flight lesson speech ride song show",
+    "holds litres": "bucket barrel tank kettle jug pot bottle basin",
+    "measures metres": "fence hedge net banner cable rope",
+    "took days": "trip repair search journey harvest trial",
+}
 _DEGREES = """tall taller shorter tallest;old older younger oldest;heavy heavier lighter heaviest;fast faster slower
 fastest;rich richer poorer richest;strong stronger weaker strongest"""
 _SIZES = """big bigger smaller biggest;expensive more_expensive cheaper most_expensive;long longer shorter longest;wide
@@ -172,9 +172,11 @@ def number(lexicon: Lexicon) -> tuple[Fragment, ...]:
     numeral = _NUMERALS.split()
     did = [Verb.of(base) for base in lexicon.of(_DID.split())]
     nouns = [noun for kind in GOODS if kind not in _BULKY for noun in lexicon.kinds[kind]] + list(lexicon.objects)
-    ends, measures = lexicon.of(_ENDS.split(";")), lexicon.of(_MEASURES)
+    ends = lexicon.of(_ENDS.split(";"))
+    measures = lexicon.of(f"{noun}:{verb}" for verb, text in _MEASURES.items() for noun in text.split())
+    measured = lexicon.of(f"{noun}:{size}" for size, text in _MEASURED.items() for noun in text.split())
     degrees = [entry.split() for entry in lexicon.of(_DEGREES.split(";"))]
-    sizes = [entry.split() for entry in lexicon.of(_SIZES.split(";"))]
+    sizes = {entry.split()[0]: entry.split() for entry in _SIZES.split(";")}
 
     def numerals(draw: Draw) -> dict[str, object]:
         i = draw.one(range(3, 10))
@@ -200,16 +202,16 @@ def number(lexicon: Lexicon) -> tuple[Fragment, ...]:
             three: list[Phrase] = persons(draw, lexicon, 3)
             x, r, s, most = draw.one(degrees)
         else:
-            x, r, s, most = draw.one(sizes)
-            noun = draw.one(_MEASURED[x].split())
+            noun, size = draw.one(measured).split(":")
+            x, r, s, most = sizes[size]
             three = [Phrase(f"the {colour} {noun}") for colour in draw.several(_WHICH, 3)]
         be, are = draw.one((("is", "are"), ("was", "were")))
         words = {"x": x, "r": r.replace("_", " "), "s": s, "most": most.replace("_", " "), "be": be, "are": are}
         return {**words, **dict(zip("abc", three, strict=True))}
 
     def measure(draw: Draw) -> Mapping[str, object]:
-        verb, unit, things = draw.one(measures).split(":")
-        return {**numerals(draw), "m": verb, "unit": unit, "o": draw.one(things.split(","))}
+        noun, verb = draw.one(measures).split(":")
+        return {**numerals(draw), "o": noun, **dict(zip(("m", "unit"), verb.split(), strict=True))}
 
     return (
         fragment("count", _COUNTS, worlds("n", values=9), counts, lexicon),

@@ -91,7 +91,7 @@ it was not {l} that {p} | not l
 >*it did not surprise {a} that {p} | p
 ~{p} | p
 ~{p_not} | not p
-*it is true that {p} | p
+*the fact is that {p} | p
 *it is not true that {p} | not p
 """
 # Atoms: p; s, a said so.
@@ -241,7 +241,7 @@ neither {a} nor {b} can {s.base} | not c and not b
 {b} {s.third} every week | bd
 *{a} is capable of {s.ing} | c
 *{a} is incapable of {s.ing} | not c
-*{b} is unable to {s.base} | not b
+{b} is unable to {s.base} | not b
 *{a} often {s.third} | d
 """
 _SOON = ";tomorrow;tonight;next week;on Friday;soon;this afternoon;at the weekend;next month;before the holidays"
