@@ -76,27 +76,25 @@ PROBE_SIZE = 50
 HELD = {"train": ("",), "dev": ("words", "forms", "both"), "test": ("words", "forms", "both")}  # what is new in a part
 ASIDE = 0.2  # of the premises have an unrelated sentence beside them
 _ROUNDS = 150
-_ASIDES = {
+_ASIDES = {  # on none of which a form bears
     "past": (
-        "it was a Tuesday",
-        "it was early spring",
-        "this was years ago",
-        "it was a quiet day",
         "the radio was playing",
-        "it was the week before the fair",
         "there was fog over the fields",
         "somewhere a dog barked",
-        "it was nearly five o'clock",
+        "it was the week before the fair",
         "the streets smelled of rain",
+        "a clock was ticking",
+        "outside, a tram went by",
+        "music came from next door",
+        "the street lamps were on",
     ),
     "present": (
-        "today is Tuesday",
-        "it is early spring",
-        "it is a quiet day",
         "the radio is playing",
-        "the fair is next week",
         "there is fog over the fields",
-        "it is nearly five o'clock",
+        "the fair is next week",
+        "a clock is ticking",
+        "the street lamps are on",
+        "music comes from next door",
     ),
 }
 

@@ -154,9 +154,9 @@ wider narrower widest;deep deeper shallower deepest;old older newer oldest;thick
 _MEASURED = {
     "big": "box tent basket kitchen parcel cupboard",
     "expensive": "lamp watch camera sofa ticket guitar vase",
-    "long": "rope fence ladder bridge table shelf scarf",
-    "wide": "road river corridor bed desk door",
-    "deep": "lake well pond river pool drawer",
+    "long": "rope fence ladder bench table shelf scarf",
+    "wide": "road carpet corridor bed desk door",
+    "deep": "bowl well pond bath pool drawer",
     "old": "church clock car piano house statue",
     "thick": "book wall carpet blanket plank rope",
 }
