@@ -109,7 +109,7 @@ nobody says that {a} {c.past} | not r
 _VERIDICAL = """luckily;sadly;of course;in fact;surprisingly;fortunately;naturally;as expected;to everyone's
 surprise;unfortunately;clearly;as usual;thankfully;as it turned out;strangely enough;needless to say"""
 _OPEN = ("perhaps", "maybe", "possibly")
-_REPORTED = "allegedly;reportedly;supposedly;according to the neighbours;according to the papers"
+_REPORTED = "allegedly;reportedly;supposedly;according to the locals;according to the papers"
 _FEATS = """win the race;catch the train;finish the marathon;reach the summit;pass the exam;break the record;find the
 exit;lose the game;miss the bus;hit the target;drop the vase;burn the toast;spill the soup;sell the house;
 fall into the pond;win the lottery;crash the car;solve the riddle;lose the election;drown the plant;wake the baby;
