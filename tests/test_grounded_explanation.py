@@ -578,6 +578,16 @@ def test_answers_are_between_the_texts(nli):
     assert nli.explain("two dogs sleep .", "").answers() == []
 
 
+def test_involvement_is_what_depends_on_the_other_text(nli):
+    ex = nli.explain(*SHORT)
+    J, premise = torch.tensor(ex.interactions), torch.tensor([side == "premise" for side in ex.sides])
+    across = J.abs() * (premise.unsqueeze(0) != premise.unsqueeze(1))
+    torch.testing.assert_close(torch.tensor(ex.involvement), across.sum(1))
+    assert max(ex.involvement) > 0
+    assert set(nli.explain("two dogs sleep .", "").involvement) == {0}
+    assert nli.explain(*SHORT, method="occlusion").involvement is None
+
+
 def test_it_can_be_shown(nli, tmp_path):
     for pair in (SHORT, LONG):
         ex = nli.explain(*pair)
