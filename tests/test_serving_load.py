@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from neurogame.nli import Prediction
-from neurogame.serving import connections, engine, grouping, guard, logs, server
+from neurogame.serving import engine, middleware, server, telemetry
 from neurogame.serving.app import create_app
 from neurogame.serving.engine import BusyError, Engine
 from neurogame.serving.settings import Settings
@@ -50,12 +50,12 @@ class _Held:
 
 
 def cost(groups, lengths):
-    return sum(grouping.START + len(group) * max(lengths[i] for i in group) for group in groups)
+    return sum(engine.START + len(group) * max(lengths[i] for i in group) for group in groups)
 
 
 @given(st.lists(st.integers(0, 3000), max_size=40))
 def test_groups_hold_each_text_once(lengths):
-    found = grouping.groups(lengths)
+    found = engine.groups(lengths)
     assert sorted(i for group in found for i in group) == list(range(len(lengths)))
     assert cost(found, lengths) <= min(
         cost([range(len(lengths))], lengths) if lengths else 0, cost([[i] for i in range(len(lengths))], lengths)
@@ -68,12 +68,12 @@ def test_no_other_way_to_group_is_cheaper(lengths):
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     cuts = [c for k in range(len(order)) for c in combinations(range(1, len(order)), k)]
     ways = [[order[a:b] for a, b in zip((0, *cut), (*cut, len(order)), strict=True)] for cut in cuts]
-    assert cost(grouping.groups(lengths), lengths) == min(cost(way, lengths) for way in ways)
+    assert cost(engine.groups(lengths), lengths) == min(cost(way, lengths) for way in ways)
 
 
 def test_a_long_text_does_not_make_short_ones_long():
-    assert grouping.groups([30, 5000, 40, 35]) == [[2, 3, 0], [1]]
-    assert grouping.groups([60, 80, 70]) == [[1, 2, 0]]
+    assert engine.groups([30, 5000, 40, 35]) == [[2, 3, 0], [1]]
+    assert engine.groups([60, 80, 70]) == [[1, 2, 0]]
 
 
 def run(scenario, **limits):
@@ -263,8 +263,8 @@ def test_refusals_leave_one_after_another(monkeypatch):
         pauses.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr(guard.asyncio, "sleep", noted)
-    monkeypatch.setattr(guard, "PAUSE", 1000.0)  # longer than the test, so that the clock does not matter
+    monkeypatch.setattr(middleware.asyncio, "sleep", noted)
+    monkeypatch.setattr(middleware, "PAUSE", 1000.0)  # longer than the test, so that the clock does not matter
     model = _Held(held=True)
     with TestClient(create_app(model, Settings(active=1))) as client:
         first = threading.Thread(target=client.post, args=["/predict"], kwargs={"json": PAIR})
@@ -280,7 +280,7 @@ def test_refusals_leave_one_after_another(monkeypatch):
 
 def test_who_hangs_up_loses_the_turn_of_a_refusal(monkeypatch):
     """Else thousands who are gone would hold up those who wait, and the end of the server."""
-    monkeypatch.setattr(guard, "PAUSE", 1000.0)
+    monkeypatch.setattr(middleware, "PAUSE", 1000.0)
     model = _Held(held=True)
     with serving(model, active=1) as (running, connect, _):
         first = connect(request())
@@ -360,7 +360,7 @@ def test_two_applications_count_for_themselves():
 def logged(monkeypatch, settings, *requests):
     """The lines that requests leave in the log."""
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with logs.to_stderr(), TestClient(create_app(_Held(), settings)) as client:
+    with telemetry.log_to_stderr(), TestClient(create_app(_Held(), settings)) as client:
         for verb, path, options in requests:
             client.request(verb, path, **options)
     lines = sys.stderr.getvalue().splitlines()
@@ -400,7 +400,7 @@ def test_an_exception_is_logged_without_its_message():
         int("what a user wrote")
     except ValueError:
         record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, "it failed", (), sys.exc_info())
-    line = logs.JsonLines().format(record)
+    line = telemetry.JsonLines().format(record)
     found = json.loads(line)
     assert (found["event"], found["error"], found["level"]) == ("it failed", "ValueError", "error")
     assert "test_an_exception_is_logged" in found["where"][-1]
@@ -539,7 +539,7 @@ def test_what_is_no_http_is_refused_like_anything_else():
 
 
 def test_connections_have_a_limit(monkeypatch):
-    monkeypatch.setattr(connections, "MOST", 2)
+    monkeypatch.setattr(server, "MOST", 2)
     with serving(_Held()) as (_, connect, _):
         kept = [connect(request()) for _ in range(2)]
         assert [answer(connection)[0] for connection in kept] == [200, 200]
@@ -552,12 +552,12 @@ def test_the_second_piece_of_an_answer_does_not_wait_for_the_first(monkeypatch):
     """asyncio sees to it only where the listener names its protocol; without it an answer takes 40 ms more."""
     found = []
 
-    class Noted(connections.Connection):
+    class Noted(server.Connection):
         def connection_made(self, transport):
             super().connection_made(transport)
             found.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 
-    monkeypatch.setattr(connections, "Connection", Noted)
+    monkeypatch.setattr(server, "Connection", Noted)
     with serving(_Held()) as (_, connect, _):
         connection = connect(request())
         assert answer(connection)[0] == 200

@@ -1,10 +1,14 @@
-"""The one owner of the loaded model: a bounded queue of jobs, and one thread that works it off.
+"""The thread that owns the model, its queue and its batches.
 
-    request ──▶ queue ──▶ the thread: all predictions that wait in few forward passes, or else the first explanation
+    request ──▶ queue ──▶ thread: all waiting predictions in few forward passes, or else the first explanation
 
-torch uses the cores by itself, so a second thread would only make both slower. Requests wait for a future and never
-block the event loop; one that is given up, or whose time is over, before its turn leaves the queue and is not
-computed. Predictions are fast and pass explanations that wait, but each explanation only once.
+torch uses the cores by itself, so a second thread would only slow both down. Requests await a future and never block
+the event loop. Predictions are fast and overtake waiting explanations, but each explanation only once.
+
+Predictions that share a forward pass are of similar length, since all are padded to the longest. With a pass at the
+price of START + rows × longest, the cheapest way to cut the sorted lengths l_0 ≥ l_1 ≥ … is
+
+    best_i = min_{j < i}  best_j + START + (i − j)·l_j.
 """
 
 import asyncio
@@ -17,19 +21,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from neurogame.nli import NLI, Prediction
-from neurogame.serving.grouping import groups
 
 Answer = TypeVar("Answer")
 Status = Literal["loading", "ready", "draining"]
 Reason = Literal["full", "late", "draining"]
-Notes = dict[str, Any]  # what became of a job: waited_ms, model_ms, and batch if it is a prediction
-Observe = Callable[[str, int, float], object]  # told of each piece of work: "predict" or "explain", jobs, seconds
-LINGER = 0.1  # of the time the last predictions took: so long the next ones are waited for
+Notes = dict[str, Any]  # what the log says of a job: waited_ms, model_ms, and batch if it is a prediction
+LINGER = 0.1  # of the time the last predictions took: how long to wait for the next ones
 LONGEST = 0.02  # but not longer, in seconds
+START = 200  # characters: on a CPU a pass costs some 45 tokens before its first, to bring the weights to the cores
 
 
 class BusyError(RuntimeError):
-    """Turned away; a moment later it may not be."""
+    """A request that is turned away now and may succeed later; `reason` is counted in the metrics."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -38,11 +41,11 @@ class BusyError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """What to do with the model; a prediction says for which pair, so that it can share a forward pass."""
+    """A function of the model; a prediction has its pair too, so that it can share a forward pass."""
 
     work: Callable[[NLI], Any]
-    pair: tuple[str, str] | None = None
-    notes: Notes = field(default_factory=dict)
+    pair: tuple[str, str] | None
+    notes: Notes
     future: "Future[Any]" = field(default_factory=Future)
     since: float = field(default_factory=time.perf_counter)
 
@@ -51,33 +54,27 @@ class Engine:
     """`await engine.predict(premise, hypothesis)`, `await engine.run(work)`; between `start` and `close`.
 
     Args:
-        source: the model, or what loads it, in the thread; while the engine runs, nobody else uses it.
+        source: the model, or a function that loads it in the thread; nobody else may use it while the engine runs.
         waiting: jobs that may wait; one more raises `BusyError`.
         batch: predictions per forward pass at most.
         timeout: seconds until a job that has not begun raises `BusyError`.
-        observe: told of each piece of work.
     """
 
     def __init__(
-        self,
-        source: NLI | Callable[[], NLI],
-        *,
-        waiting: int = 64,
-        batch: int = 32,
-        timeout: float = 30.0,
-        observe: Observe = lambda *_: None,
+        self, source: NLI | Callable[[], NLI], *, waiting: int = 64, batch: int = 32, timeout: float = 30.0
     ) -> None:
-        self.waiting, self.batch, self.timeout, self.observe = waiting, batch, timeout, observe
+        self.waiting, self.batch, self.timeout = waiting, batch, timeout
+        self.observe: Callable[[str, int, float], object] = lambda *_: None  # "predict" or "explain", jobs, seconds
+        self.when_loaded: Callable[[], object] = lambda: None  # called once the model is loaded, or failed to load
+        self.failure: BaseException | None = None  # why the model did not load
         self._load = source if callable(source) else None
         self._nli = None if callable(source) else source
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()  # guards _jobs and _open
         self._open = self._draining = False
-        self._passed = False  # whether the last predictions were taken before an explanation that waited
-        self._last = (1, 0.0)  # how many predictions were taken last, and the seconds they took
+        self._overtaken = False  # whether the last predictions overtook an explanation
+        self._last = (1, 0.0)  # how many predictions were answered last, and the seconds they took
         self._thread: threading.Thread | None = None
-        self.failure: BaseException | None = None  # why the model did not load
-        self.when_loaded: Callable[[], object] = lambda: None  # called once it did, or failed to
 
     @property
     def nli(self) -> NLI:
@@ -87,7 +84,7 @@ class Engine:
 
     @property
     def status(self) -> Status:
-        """Whether it can be asked: requests wait for a model that loads, and are turned away when it is draining."""
+        """Requests wait while the model is "loading" and are turned away when "draining"."""
         if self._draining:
             return "draining"
         return "loading" if self._nli is None else "ready"
@@ -97,17 +94,17 @@ class Engine:
         return len(self._jobs)
 
     def start(self) -> None:
-        """Begin to work; again, after `close`."""
+        """Start the thread; also again, after `close`."""
         self._open, self._draining = True, False
         self._thread = threading.Thread(target=self._work, name="neurogame-engine", daemon=True)
         self._thread.start()
 
     def drain(self) -> None:
-        """Take no more; safe in a signal handler."""
+        """Accept no more jobs; safe in a signal handler."""
         self._draining = True
 
     def close(self) -> None:
-        """Finish what waits, then stop."""
+        """Finish the waiting jobs, then stop the thread."""
         self.drain()
         with self._changed:
             self._open = False
@@ -116,15 +113,15 @@ class Engine:
             self._thread.join()
 
     async def predict(self, premise: str, hypothesis: str, notes: Notes | None = None) -> Prediction:
-        """What the model says of a pair."""
-        work = lambda nli: nli.predict(premise, hypothesis)  # noqa: E731
-        said: Prediction = await self._submit(_Job(work, (premise, hypothesis), {} if notes is None else notes))
+        """The prediction of a pair; raises `BusyError` where it is turned away."""
+        job = _Job(lambda nli: nli.predict(premise, hypothesis), (premise, hypothesis), {} if notes is None else notes)
+        said: Prediction = await self._submit(job)
         return said
 
     async def run(self, work: Callable[[NLI], Answer], notes: Notes | None = None) -> Answer:
-        """The result of a function of the model, computed in the thread."""
-        found: Answer = await self._submit(_Job(work, None, {} if notes is None else notes))
-        return found
+        """The result of a function of the model, computed in the thread; raises `BusyError` likewise."""
+        answer: Answer = await self._submit(_Job(work, None, {} if notes is None else notes))
+        return answer
 
     async def _submit(self, job: _Job) -> Any:
         with self._changed:
@@ -146,7 +143,7 @@ class Engine:
                 answer.cancel()
 
     def _withdrawn(self, job: _Job) -> bool:
-        """Whether it had not begun, and now never will."""
+        """Remove a job from the queue; False if it has begun."""
         with self._changed:
             if job not in self._jobs:
                 return False
@@ -154,6 +151,7 @@ class Engine:
             return True
 
     def _work(self) -> None:
+        """The thread."""
         try:
             if self._nli is None and self._load is not None:
                 self._nli = self._load()
@@ -165,7 +163,7 @@ class Engine:
             self._answer([job for job in jobs if job.future.set_running_or_notify_cancel()])
 
     def _turn_away(self, error: BusyError) -> None:
-        """Answer all who wait so, and take no more."""
+        """Fail all waiting jobs and accept no more."""
         with self._changed:
             self._open, self._draining = False, True
             while self._jobs:
@@ -174,21 +172,21 @@ class Engine:
                     job.future.set_exception(error)
 
     def _next(self) -> list[_Job]:
-        """Predictions that wait, or the first explanation; none once the engine is closed and done."""
+        """Waiting predictions, or the first explanation; none once the engine is closed and done."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or not self._open)
             if any(job.pair for job in self._jobs):
                 self._linger()
             predictions = [job for job in self._jobs if job.pair][: self.batch]
             others = [job for job in self._jobs if not job.pair][:1]
-            found = others if others and (self._passed or not predictions) else predictions
-            self._passed = bool(others) and found is predictions
-            for job in found:
+            chosen = others if others and (self._overtaken or not predictions) else predictions
+            self._overtaken = bool(others) and chosen is predictions
+            for job in chosen:
                 self._jobs.remove(job)
-            return found
+            return chosen
 
     def _linger(self) -> None:
-        """Wait for as many predictions as were answered last: who was answered asks again, a moment later.
+        """Wait a moment for as many predictions as were answered last: their clients are about to ask again.
 
         Without it eight clients that take turns become batches of one and seven.
         """
@@ -200,45 +198,59 @@ class Engine:
         predictions = [job for job in jobs if job.pair]
         start = time.perf_counter()
         for group in groups([len(p) + len(h) for p, h in (job.pair for job in predictions if job.pair)]):
-            self._predicted([predictions[i] for i in group])
+            self._predict([predictions[i] for i in group])
         if predictions:
             self._last = (len(predictions), time.perf_counter() - start)
         for job in jobs:
             if not job.pair:
                 self._alone(job, "explain")
 
-    def _predicted(self, jobs: Sequence[_Job]) -> None:
-        """One forward pass for all, or one for each where one of them is at fault."""
-        pairs = [job.pair for job in jobs if job.pair]
+    def _predict(self, jobs: Sequence[_Job]) -> None:
+        """One forward pass for all; where that fails, one for each, so that only the faulty ones get the error."""
         start = time.perf_counter()
-        try:
-            answers = self.nli.predict(pairs, batch_size=self.batch) if len(pairs) > 1 else None
-        except Exception:  # noqa: BLE001  below, each gets its answer or its error
-            answers = None
-        if answers is None:
-            for job in jobs:
-                self._alone(job, "predict")
-            return
-        self._noted(jobs, "predict", start)
-        for job, answer in zip(jobs, answers, strict=True):
-            job.future.set_result(answer)
+        if len(jobs) > 1:
+            try:
+                answers = self.nli.predict([job.pair for job in jobs if job.pair], batch_size=self.batch)
+            except Exception:  # noqa: BLE001, S110  below, each gets its answer or its error
+                pass
+            else:
+                self._record(jobs, "predict", start)
+                for job, answer in zip(jobs, answers, strict=True):
+                    job.future.set_result(answer)
+                return
+        for job in jobs:
+            self._alone(job, "predict")
 
     def _alone(self, job: _Job, kind: str) -> None:
         start = time.perf_counter()
         try:
-            found = job.work(self.nli)
-        except Exception as error:  # noqa: BLE001  it belongs to whoever waits for the answer
-            self._noted([job], kind, start)
+            answer = job.work(self.nli)
+        except Exception as error:  # noqa: BLE001  it belongs to the request
+            self._record([job], kind, start)
             job.future.set_exception(error)
         else:
-            self._noted([job], kind, start)
-            job.future.set_result(found)
+            self._record([job], kind, start)
+            job.future.set_result(answer)
 
-    def _noted(self, jobs: Sequence[_Job], kind: str, start: float) -> None:
+    def _record(self, jobs: Sequence[_Job], kind: str, start: float) -> None:
         seconds = time.perf_counter() - start
         self.observe(kind, len(jobs), seconds)
         for job in jobs:
-            job.notes["waited_ms"] = round(1e3 * (start - job.since), 1)
-            job.notes["model_ms"] = round(1e3 * seconds, 1)
+            job.notes.update({"waited_ms": round(1e3 * (start - job.since), 1), "model_ms": round(1e3 * seconds, 1)})
             if kind == "predict":
                 job.notes["batch"] = len(jobs)
+
+
+def groups(lengths: Sequence[int]) -> list[list[int]]:
+    """Indices of texts in groups that share a forward pass, the shortest texts first, at the least total cost."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    best, begins = [0], [0]  # the least cost of the first i, and where its last group begins
+    for i in range(1, len(order) + 1):
+        costs = [best[j] + START + (i - j) * lengths[order[j]] for j in range(i)]
+        best.append(min(costs))
+        begins.append(costs.index(best[i]))
+    found, end = [], len(order)
+    while end:
+        found.append(order[begins[end] : end])
+        end = begins[end]
+    return found
