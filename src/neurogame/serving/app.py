@@ -8,6 +8,7 @@ when its client disconnects. FastAPI's documentation pages are off: they load sc
 """
 
 import asyncio
+import json
 import reprlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
@@ -33,13 +35,15 @@ from neurogame.nli import NLI
 from neurogame.printing import cut
 from neurogame.serving import schema
 from neurogame.serving.engine import Answer, BusyError, Engine, Notes
-from neurogame.serving.middleware import RETRY, Access, Guard, Limits, bearer, problem
+from neurogame.serving.middleware import RETRY, Access, Guard, Limits, address, bearer, problem
 from neurogame.serving.settings import DEFAULT, Settings
 from neurogame.serving.telemetry import GONE, ID, Metrics, Telemetry
 
 STATIC = Path(str(resources.files("neurogame.serving"))) / "static"
 STYLE = Path(str(resources.files("neurogame.explanation"))) / "page.css"  # the look of the report is that of the page
 POLL = 0.5  # seconds between two checks whether the client is still connected
+PIECES = 3 * schema.CHARACTERS + 1000  # brackets and commas of a body: those of two texts, `removed` and the rest
+KEYS = 100  # of one object: pydantic reports every unknown one
 MANY = ("forward passes", "steps")  # what `samples` of a slow method counts
 Responses = dict[int | str, dict[str, Any]]
 _PROBLEMS = {
@@ -59,7 +63,53 @@ _LOADING: Responses = {
     503: {"model": schema.NotReady, "description": "Loading the model, or shutting down", "headers": _RETRY}
 }
 
-closed, public = APIRouter(), APIRouter()  # routes that need the token where there is one, and those that never do
+
+class StrictRequest(Request):
+    """A request whose JSON is bounded before it is parsed, and has no key twice."""
+
+    async def json(self) -> Any:
+        """The body; 422 for more structure than any valid one has, which would hold up the event loop."""
+        body = await self.body()
+        if sum(map(body.count, (b"{", b"[", b","))) > PIECES:
+            raise HTTPException(422, f"the body has more than {PIECES} brackets and commas")
+        return json.loads(body, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; 422 for a key that is given twice, and for more keys than any valid one has."""
+    if len(pairs) > KEYS:
+        raise HTTPException(422, f"an object has {len(pairs)} keys; at most {KEYS} are taken")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise HTTPException(422, f"{cut(name)}: given twice")
+        found[name] = value
+    return found
+
+
+class StrictRoute(APIRoute):
+    """FastAPI's way to exchange the request: https://fastapi.tiangolo.com/how-to/custom-request-and-route/."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler of the route, called with a `StrictRequest`."""
+        handle = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await handle(StrictRequest(request.scope, request.receive))
+
+        return strict
+
+
+_NOT_READY = {
+    "loading": "the model is loading",
+    "draining": "the server is shutting down",
+    "failed": "the engine has failed or hangs; restart the server",
+}
+
+closed, public = (
+    APIRouter(route_class=StrictRoute),
+    APIRouter(),
+)  # routes that need the token where there is one, and those that never do
 
 
 def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) -> FastAPI:
@@ -72,7 +122,13 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
     Returns:
         An ASGI application; `app.state.engine` is the engine that runs the model.
     """
-    engine = Engine(source, waiting=settings.waiting, batch=settings.batch, timeout=settings.timeout)
+    engine = Engine(
+        source,
+        waiting=settings.waiting,
+        batch=settings.batch,
+        timeout=settings.timeout,
+        deadline=settings.deadline,
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -116,7 +172,7 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
             allow_headers=["Authorization", "Content-Type", ID],
             expose_headers=["Retry-After", ID],
         )
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, engine=app.state.engine)
     app.add_middleware(Telemetry, metrics=app.state.metrics)
 
 
@@ -126,20 +182,21 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
 @closed.post("/predict", responses=_ERRORS)
 async def predict(pair: schema.Pair, request: Request) -> schema.Said:
     """What the model says of a pair."""
-    said = await _connected(request, _engine(request).predict(pair.premise, pair.hypothesis, _notes(request, pair)))
+    asked = (pair.premise, pair.hypothesis, _notes(request, pair), address(request.client))
+    said = await _connected(request, _engine(request).predict(*asked))
     return schema.Said(**said.to_dict())
 
 
 @closed.post("/explain", responses=_ERRORS, response_model=schema.Explained)
 async def explain(question: schema.Question, request: Request) -> Response:
     """Why: what each word adds, with words struck out or at another temperature if asked."""
-    return await _connected(request, _engine(request).run(partial(_explained, question), _notes(request, question)))
+    return await _run(request, question, _explained)
 
 
 @closed.post("/explain.html", responses=_ERRORS | _HTML, response_class=Response)
 async def report(question: schema.Question, request: Request) -> Response:
     """The same as one HTML file that needs nothing else."""
-    return await _connected(request, _engine(request).run(partial(_report, question), _notes(request, question)))
+    return await _run(request, question, _report)
 
 
 @closed.get("/metrics", responses=_TEXT, response_class=Response)
@@ -156,7 +213,7 @@ async def health(request: Request) -> Any:
     status = engine.status
     if status == "ready":
         return _health(engine)
-    error = "the model is loading" if status == "loading" else "the server is shutting down"
+    error = _NOT_READY[status]
     found = schema.NotReady(status=status, version=__version__, queue=len(engine), error=error)
     return JSONResponse(found.model_dump(), 503, RETRY)
 
@@ -171,6 +228,13 @@ async def index() -> FileResponse:
 async def style() -> FileResponse:
     """The style sheet that the page shares with reports."""
     return FileResponse(STYLE)
+
+
+async def _run(
+    request: Request, question: schema.Question, work: Callable[[schema.Question, NLI], Response]
+) -> Response:
+    notes = _notes(request, question)
+    return await _connected(request, _engine(request).run(partial(work, question), notes, address(request.client)))
 
 
 def _engine(request: Request) -> Engine:

@@ -5,8 +5,11 @@ request ──▶ Telemetry ──▶ Guard ──▶ CORSMiddleware ──▶ A
 
 import asyncio
 import hmac
+import ipaddress
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from fastapi.requests import Request
 from fastapi.responses import JSONResponse, Response
@@ -16,13 +19,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neurogame.printing import cut
+from neurogame.serving.engine import Engine, of_heaviest
 from neurogame.serving.settings import Settings
 from neurogame.serving.telemetry import places, route
 
 log = logging.getLogger("neurogame.serving")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 OPEN = frozenset({"/", "/health", "/openapi.json", "/report.css"})  # and /static/: need no token
-UNLIMITED = frozenset({"/health", "/metrics"})  # monitoring must get through when the server is full
 PAUSE = 0.02  # seconds between two refusals; the first does not wait
 PACED = frozenset({"full", "active"})  # the reasons of refusals that come in crowds
 RETRY = {"Retry-After": "1"}  # seconds
@@ -51,23 +54,24 @@ class Guard:
     A refusal takes a few milliseconds in which Python runs nothing else. Clients that retry at once would take the time
     of those that are answered, so refusals leave `PAUSE` seconds apart; disconnected clients are skipped. Starlette has
     no security headers, and rate limiters such as slowapi count clients instead of delaying refusals.
+
+    A request with both Transfer-Encoding and Content-Length, which h11 takes, is refused and its connection closed.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app, self.turn, self.next = app, asyncio.Lock(), 0.0
+    def __init__(self, app: ASGIApp, engine: Engine) -> None:
+        self.app, self.engine, self.turn, self.next = app, engine, asyncio.Lock(), 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+            return await self.app(scope, receive, send)
         started = gone = False
 
         async def guarded(message: Message) -> None:
             nonlocal started, gone
             if message["type"] == "http.response.start":
                 started = True
-                if scope["state"]["notes"].get("refused") in PACED:
+                if scope["state"]["notes"].get("refused") in PACED and self.engine.status != "draining":
                     gone = not await self._paced(receive)
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
@@ -76,8 +80,17 @@ class Guard:
             if not gone:
                 await send(message)
 
+        sent = Headers(scope=scope)
+        if "transfer-encoding" in sent and ("content-length" in sent or scope.get("http_version") == "1.0"):
+            text = "a request has either Content-Length or, in HTTP/1.1, Transfer-Encoding"
+            return await problem(400, text, {"Connection": "close"})(scope, receive, guarded)
         try:
             await self.app(scope, receive, guarded)
+        except asyncio.CancelledError:  # uvicorn's, when the time for a graceful shutdown is over
+            if started:
+                raise
+            scope["state"]["notes"]["refused"] = "draining"
+            await problem(503, "stopped, since the server is shutting down", RETRY)(scope, receive, guarded)
         except Exception as error:
             if started:
                 raise
@@ -155,50 +168,91 @@ def host_name(host: str) -> str:
     return (host[:end] if end > 0 else host).lower().rstrip(".")
 
 
-class Limits:
-    """503 beyond `settings.active` requests at a time, 413 for a long body, announced or not, 408 for a slow one.
+@dataclass(eq=False)
+class _Slot:
+    """A request for the model, from its head to the first byte of its answer."""
 
+    owner: str
+    end: float  # when the body must be there
+    receiving: bool = True
+    timer: asyncio.Timeout | None = None
+
+
+class Limits:
+    """503 beyond `settings.active` requests for the model, 413 for a long body, announced or not, 408 for a slow one.
+
+    Beyond the limit the slowest request that is still being sent makes room, of the address with the most of them.
+    Public routes, monitoring and answers that a client does not read are not counted: `server` limits connections.
     Neither Starlette nor uvicorn limits the size of a body or the time it takes.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self.settings, self.active = app, settings, 0
+        self.app, self.settings = app, settings
+        self.slots: dict[_Slot, None] = {}  # in the order of their arrival
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or scope["path"] in UNLIMITED:
-            await self.app(scope, receive, send)
-        elif self.active >= self.settings.active:
+        if scope["type"] != "http" or is_open(scope["path"]) or scope["path"] == "/metrics":
+            return await self.app(scope, receive, send)
+        if len(self.slots) >= self.settings.active and not self._make_room():
             scope["state"]["notes"]["refused"] = "active"
-            await problem(503, f"{self.active} requests are under way already", RETRY)(scope, receive, send)
-        else:
-            self.active += 1
-            try:
-                await self.app(scope, self._limited(scope, receive), send)
-            finally:
-                self.active -= 1
+            return await problem(503, f"{len(self.slots)} requests are under way already", RETRY)(scope, receive, send)
+        slot = _Slot(address(scope.get("client")), asyncio.get_running_loop().time() + self.settings.patience)
+        self.slots[slot] = None
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        async def released(message: Message) -> None:
+            self.slots.pop(slot, None)
+            await send(message)
+
+        try:
+            return await self.app(scope, self._limited(scope, receive, slot), released)
+        finally:
+            self.slots.pop(slot, None)
+
+    def _make_room(self) -> bool:
+        """Give up the slowest request that is still being sent; False if all have arrived."""
+        slow = of_heaviest([slot for slot in self.slots if slot.receiving], lambda slot: slot.owner)
+        if slow:
+            del self.slots[slow[0]]
+            slow[0].end = 0.0
+            if slow[0].timer is not None:
+                slow[0].timer.reschedule(0.0)
+        return bool(slow)
+
+    def _limited(self, scope: Scope, receive: Receive, slot: _Slot) -> Receive:
         """The body, up to the limits of size and time."""
         announced = Headers(scope=scope).get("content-length", "")
-        most, patience = self.settings.body, self.settings.patience
-        end = asyncio.get_running_loop().time() + patience
-        seen, more = 0, True
+        most, seen = self.settings.body, 0
 
         async def limited() -> Message:
-            nonlocal seen, more
+            nonlocal seen
             if announced.isdecimal() and (len(announced) > 18 or int(announced) > most):
                 raise HTTPException(413, f"the request has {announced[:18]} bytes; at most {most} are taken")
-            if not more:  # the handler asks whether the client is still connected
+            if not slot.receiving:  # the handler asks whether the client is still connected
                 return await receive()
             try:
-                async with asyncio.timeout_at(end):
+                async with asyncio.timeout_at(slot.end) as slot.timer:
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"the request was not sent within {patience:g} s") from None
-            seen, more = seen + len(message.get("body", b"")), message.get("more_body", False)
+                raise self._too_slow(scope, slot) from None
+            finally:
+                slot.timer = None
+            seen, slot.receiving = seen + len(message.get("body", b"")), message.get("more_body", False)
             if seen > most:
                 raise HTTPException(413, f"the request has more than {most} bytes; at most {most} are taken")
             return message
 
         return limited
+
+    def _too_slow(self, scope: Scope, slot: _Slot) -> HTTPException:
+        if slot.end:
+            return HTTPException(408, f"the request was not sent within {self.settings.patience:g} s")
+        scope["state"]["notes"]["refused"] = "active"
+        text = f"still being sent while {self.settings.active} others are under way; try again in a moment"
+        return HTTPException(503, text, RETRY)
+
+
+def address(client: Sequence[Any] | None) -> str:
+    """Whose share a request takes: the IP address, of IPv6 the network /64, which one client may have to itself."""
+    host = str(client[0]) if client else ""
+    return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False)) if ":" in host else host

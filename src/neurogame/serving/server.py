@@ -11,19 +11,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from neurogame.nli import NLI
 from neurogame.serving.app import create_app
-from neurogame.serving.engine import Engine
-from neurogame.serving.middleware import HEADERS, LOOPBACK
+from neurogame.serving.engine import Engine, of_heaviest
+from neurogame.serving.middleware import HEADERS, LOOPBACK, address
 from neurogame.serving.settings import Settings
 from neurogame.serving.telemetry import log_to_stderr
 
-DRAIN = 10  # seconds beyond the timeout, for what has begun when a signal comes
+DRAIN = 10  # seconds beyond the timeout, until what has not ended after a signal is given up
+HURRY = 2  # seconds that clients may keep a server waiting that shuts down
 KEEP_ALIVE = 5  # seconds that a connection may idle between two requests
 MOST = 1000  # connections; below the 1024 open files that many systems allow
 
@@ -48,7 +49,7 @@ def serve(
 
     Raises:
         OSError, ValueError: the address cannot be used, an option is wrong.
-        BaseException: whatever `load` raises.
+        BaseException: whatever `load` raises, or has ended the thread of the model.
     """
     settings = Settings(**options)
     with listening(host, port) as listener, log_to_stderr(), _signals_ignored():
@@ -84,7 +85,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
 
     def loaded(self, announce: Callable[[], object]) -> None:
-        """Announce the server, or end it where the model did not load."""
+        """Announce the server, or end it where the model did not load or its thread has died."""
         if self.engine.failure is None:
             announce()
         else:
@@ -97,15 +98,17 @@ class Server(uvicorn.Server):
 
 
 class Connection(H11Protocol):
-    """uvicorn's h11 protocol with limits that it lacks: number of connections, seconds without a complete head.
+    """uvicorn's h11 protocol with limits that it lacks: number of connections, seconds without sending or reading.
 
     A connection without a request under way is closed after `patience` seconds, however many bytes it sends; after an
-    answer uvicorn's shorter keep-alive time counts first. httptools would take a head of any size, h11 takes 64 KiB.
+    answer uvicorn's shorter keep-alive time counts first. So is one whose client does not read its answer. Beyond
+    `MOST` connections the oldest that keeps the server waiting is closed, of the address with the most of them, so that
+    there is room for a new one. httptools would take a head of any size, h11 takes 64 KiB.
     """
 
     def __init__(self, *args: Any, patience: float, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.patience = patience
+        self.patience, self.closing, self.since = patience, False, self.loop.time()
         self.end: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -113,7 +116,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(self.connections) > MOST:
-            transport.abort()
+            self._make_room()
         self._watch()
 
     def data_received(self, data: bytes) -> None:
@@ -126,14 +129,47 @@ class Connection(H11Protocol):
         super().on_response_complete()
         self._watch()
 
+    def pause_writing(self) -> None:
+        """Start to wait for the client to read."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        super().resume_writing()
+        self._watch()
+
+    def shutdown(self) -> None:
+        """Let requests that have arrived end, and whoever keeps the server waiting have a moment."""
+        super().shutdown()
+        self.patience, self.closing = min(self.patience, HURRY), True
+        self._unwatch()
+        self._watch()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""
-        self._unwatch()
         super().connection_lost(exc)
+        self._unwatch()
+
+    @property
+    def waits(self) -> Literal["", "idle", "body", "reader"]:
+        """What the client keeps the server waiting for: a request, its body, or that the answer is read."""
+        if self.flow.write_paused:
+            return "reader"
+        if self.cycle is None or self.cycle.response_complete:
+            return "idle"
+        return "body" if self.cycle.more_body else ""
+
+    def _make_room(self) -> None:
+        waiting = [other for other in self.connections if isinstance(other, Connection) and other.waits]
+        waiting.sort(key=lambda other: other.since)
+        oldest = of_heaviest(waiting, lambda other: address(other.client))[0]
+        self.connections.discard(oldest)
+        oldest.transport.abort()
 
     def _watch(self) -> None:
-        """Let the time run while there is no request, and only then."""
-        if self.cycle is not None and not self.cycle.response_complete:
+        """Let the time run while the client keeps the server waiting; `Limits` has the time of a body."""
+        if not self.waits or (self.waits == "body" and not self.closing):
             self._unwatch()
         elif self.end is None:
             self.end = self.loop.call_later(self.patience, self.transport.abort)
