@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -35,7 +36,11 @@ def served(folder):
     """The process and its port; killed at the end if it has not ended by itself."""
     verb = [sys.executable, "-m", "neurogame", "serve", "--model", str(folder), "--port", "0"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NEUROGAME_TOKEN": TOKEN}
-    with tempfile.TemporaryFile("w+") as log, subprocess.Popen(verb, env=environment, stderr=log) as process:
+    few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (1024, 1024))  # open files, as on many systems
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(verb, env=environment, stderr=log, preexec_fn=few) as process,
+    ):
         try:
             while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/", read(log))):
                 assert process.poll() is None, read(log)

@@ -48,14 +48,17 @@ MANY = ("forward passes", "steps")  # what `samples` of a slow method counts
 Responses = dict[int | str, dict[str, Any]]
 _PROBLEMS = {
     400: "Cannot be answered",
+    401: "The token is missing or wrong",
     408: "Sent too slowly",
     413: "Too long",
+    421: "Addressed under a name that is not this server's",
     422: "Not as it should be",
     500: "The server's fault",
     503: "Too many requests are waiting, or it waited too long",
 }
+_DESCRIBED: Responses = {status: {"model": schema.Problem, "description": text} for status, text in _PROBLEMS.items()}
 _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
-_ERRORS: Responses = {status: {"model": schema.Problem, "description": text} for status, text in _PROBLEMS.items()}
+_ERRORS: Responses = {status: said for status, said in _DESCRIBED.items() if status not in (401, 421)}
 _ERRORS[503]["headers"] = _RETRY
 _HTML: Responses = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
 _TEXT: Responses = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
@@ -122,13 +125,8 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
     Returns:
         An ASGI application; `app.state.engine` is the engine that runs the model.
     """
-    engine = Engine(
-        source,
-        waiting=settings.waiting,
-        batch=settings.batch,
-        timeout=settings.timeout,
-        deadline=settings.deadline,
-    )
+    limits = {name: getattr(settings, name) for name in ("waiting", "batch", "timeout", "deadline")}
+    engine = Engine(source, **limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -144,17 +142,14 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        exception_handlers=_HANDLERS,
+        exception_handlers=dict.fromkeys((HTTPException, RequestValidationError, BusyError, ValueError), _failed),
     )
     app.state.engine, app.state.settings, app.state.metrics = engine, settings, Metrics(engine)
     _add_middleware(app, settings)
-    misdirected = "Addressed under a name that is not this server's"
-    hosts: Responses = {421: {"model": schema.Problem, "description": misdirected}} if settings.hosts else {}
-    token: Responses = {401: {"model": schema.Problem, "description": "The token is missing or wrong"}}
-    if settings.token:
-        app.include_router(closed, responses=hosts | token, dependencies=[Depends(bearer)])
-    else:
-        app.include_router(closed, responses=hosts)
+    hosts: Responses = {421: _DESCRIBED[421]} if settings.hosts else {}
+    token: Responses = {401: _DESCRIBED[401]} if settings.token else {}
+    needed = [Depends(bearer)] if settings.token else []
+    app.include_router(closed, responses=hosts | token, dependencies=needed)
     app.include_router(public, responses=hosts)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     return app
@@ -176,27 +171,23 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(Telemetry, metrics=app.state.metrics)
 
 
-# --- routes -----------------------------------------------------------------------------------------------------------
-
-
 @closed.post("/predict", responses=_ERRORS)
 async def predict(pair: schema.Pair, request: Request) -> schema.Said:
     """What the model says of a pair."""
-    asked = (pair.premise, pair.hypothesis, _notes(request, pair), address(request.client))
-    said = await _connected(request, _engine(request).predict(*asked))
+    said = await _answer(request, pair, partial(_engine(request).predict, pair.premise, pair.hypothesis))
     return schema.Said(**said.to_dict())
 
 
 @closed.post("/explain", responses=_ERRORS, response_model=schema.Explained)
 async def explain(question: schema.Question, request: Request) -> Response:
     """Why: what each word adds, with words struck out or at another temperature if asked."""
-    return await _run(request, question, _explained)
+    return await _answer(request, question, partial(_engine(request).run, partial(_explained, question)))
 
 
 @closed.post("/explain.html", responses=_ERRORS | _HTML, response_class=Response)
 async def report(question: schema.Question, request: Request) -> Response:
     """The same as one HTML file that needs nothing else."""
-    return await _run(request, question, _report)
+    return await _answer(request, question, partial(_engine(request).run, partial(_report, question)))
 
 
 @closed.get("/metrics", responses=_TEXT, response_class=Response)
@@ -230,32 +221,23 @@ async def style() -> FileResponse:
     return FileResponse(STYLE)
 
 
-async def _run(
-    request: Request, question: schema.Question, work: Callable[[schema.Question, NLI], Response]
-) -> Response:
-    notes = _notes(request, question)
-    return await _connected(request, _engine(request).run(partial(work, question), notes, address(request.client)))
-
-
 def _engine(request: Request) -> Engine:
     engine: Engine = request.app.state.engine
     return engine
 
 
-def _notes(request: Request, pair: schema.Pair) -> Notes:
-    """What the log will hold of a request; the texts only if settings say so."""
+async def _answer(request: Request, pair: schema.Pair, submit: Callable[..., Coroutine[Any, Any, Answer]]) -> Answer:
+    """Submit a job to the engine and wait for it; it is cancelled when the client disconnects.
+
+    The log gets the method, the times of the job and, if the settings say so, the texts.
+    """
     notes: Notes = request.state.notes
     if isinstance(pair, schema.Question):
         asked = None if pair.method is None else named(pair.method)
         notes["method"] = asked if asked is None or asked in METHODS else "other"
     if request.app.state.settings.log_text:
         notes |= {"premise": pair.premise, "hypothesis": pair.hypothesis}
-    return notes
-
-
-async def _connected(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """The result of `work`, which is cancelled when the client disconnects."""
-    job = asyncio.ensure_future(work)
+    job = asyncio.ensure_future(submit(notes, address(request.client)))
     try:
         while not (await asyncio.wait([job], timeout=POLL))[0]:
             if await request.is_disconnected():
@@ -263,9 +245,6 @@ async def _connected(request: Request, work: Coroutine[Any, Any, Answer]) -> Ans
         return job.result()
     finally:
         job.cancel()
-
-
-# --- what runs in the engine's thread, and what /health says of it ----------------------------------------------------
 
 
 def _explanation(question: schema.Question, nli: NLI) -> Explanation:
@@ -312,39 +291,18 @@ def _health(engine: Engine) -> schema.Health:
     )
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------
-
-
-async def _http_error(_: Request, error: Any) -> Response:
-    if isinstance(error.__cause__, RecursionError):  # FastAPI's own, from JSON in thousands of brackets
-        return problem(422, "the body is nested too deeply")
-    return problem(error.status_code, error.detail, error.headers)
-
-
-async def _invalid(request: Request, error: Any) -> Response:
-    return problem(422, _first_mistake(error, request.headers.get("content-type")))
-
-
-async def _busy(request: Request, error: Any) -> Response:
-    request.state.notes["refused"] = error.reason
-    return problem(503, error, RETRY)
-
-
-async def _broken_model(_: Request, error: Any) -> Response:
-    return problem(500, error)
-
-
-async def _refused(_: Request, error: Any) -> Response:
-    return problem(400, error)
-
-
-_HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
-    HTTPException: _http_error,
-    RequestValidationError: _invalid,
-    BusyError: _busy,
-    ModelError: _broken_model,
-    ValueError: _refused,
-}
+async def _failed(request: Request, error: Any) -> Response:
+    """Every error of a route as one line of JSON."""
+    if isinstance(error, RequestValidationError):
+        return problem(422, _first_mistake(error, request.headers.get("content-type")))
+    if isinstance(error, HTTPException):
+        if isinstance(error.__cause__, RecursionError):  # FastAPI's own, from JSON in thousands of brackets
+            return problem(422, "the body is nested too deeply")
+        return problem(error.status_code, error.detail, error.headers)
+    if isinstance(error, BusyError):
+        request.state.notes["refused"] = error.reason
+        return problem(503, error, RETRY)
+    return problem(500 if isinstance(error, ModelError) else 400, error)
 
 
 def _first_mistake(error: RequestValidationError, content_type: str | None) -> str:

@@ -23,7 +23,7 @@ from math import inf
 from typing import Any, Literal, TypeVar
 
 from neurogame.explanation.reading import between_passes
-from neurogame.nli import NLI, Prediction
+from neurogame.nli import NLI, ModelError, Prediction
 
 log = logging.getLogger("neurogame.serving")
 Answer = TypeVar("Answer")
@@ -83,7 +83,7 @@ class Engine:
         self.when_loaded: Callable[[], object] = lambda: (
             None
         )  # called once the model is loaded, and when `failure` is set
-        self.failure: BaseException | None = None  # why the model did not load, or the thread died or did not stop
+        self.failure: Exception | None = None  # why the model did not load, or the thread died or did not stop
         self._load = source if callable(source) else None
         self._nli = None if callable(source) else source
         self._jobs: deque[_Job] = deque()
@@ -135,8 +135,8 @@ class Engine:
             self._changed.notify()
         if self._thread is not None:
             self._thread.join(max(0.0, self._end - time.monotonic()) + GRACE)
-            if self._thread.is_alive():
-                self.failure = RuntimeError("the model did not stop in time: a forward pass, or native code, hangs")
+            if self._thread.is_alive() and self._nli is not None:  # one that still loads can be left behind
+                self.failure = ModelError("the model did not stop in time: a forward pass, or native code, hangs")
 
     async def predict(self, premise: str, hypothesis: str, notes: Notes | None = None, owner: str = "") -> Prediction:
         """The prediction of a pair; raises `BusyError` where it is turned away."""
@@ -201,7 +201,8 @@ class Engine:
             while jobs := self._next():
                 self._answer([job for job in jobs if job.future.set_running_or_notify_cancel()])
         except BaseException as error:  # noqa: BLE001  `when_loaded` looks at it
-            self.failure = error
+            died = ModelError(f"{type(error).__name__} has ended the thread of the model")
+            self.failure = error if isinstance(error, Exception) else died
             self._turn_away(BusyError("draining", f"the model {'did not load' if self._nli is None else 'has failed'}"))
             self.when_loaded()
 

@@ -26,7 +26,7 @@ from neurogame.serving.telemetry import log_to_stderr
 DRAIN = 10  # seconds beyond the timeout, until what has not ended after a signal is given up
 HURRY = 2  # seconds that clients may keep a server waiting that shuts down
 KEEP_ALIVE = 5  # seconds that a connection may idle between two requests
-MOST = 1000  # connections; below the 1024 open files that many systems allow
+MOST = 900  # connections; beside the files of the model below the 1024 that many systems allow
 
 
 def serve(
@@ -49,10 +49,10 @@ def serve(
 
     Raises:
         OSError, ValueError: the address cannot be used, an option is wrong.
-        BaseException: whatever `load` raises, or has ended the thread of the model.
+        Exception: whatever `load` raises, or has ended the thread of the model.
     """
     settings = Settings(**options)
-    with listening(host, port) as listener, log_to_stderr(), _signals_ignored():
+    with listening(host, port) as listener, log_to_stderr():
         where, here_only = url(listener), reached_from_here_only(listener)
         if here_only or settings.hosts:
             settings = replace(settings, hosts=tuple({*LOOPBACK, host, *settings.hosts}))
@@ -91,10 +91,11 @@ class Server(uvicorn.Server):
         else:
             self.should_exit = True
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Handle a signal."""
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  uvicorn's signature
+        """Drain; a second Ctrl-C ends at once. uvicorn's own would raise the signal again after a graceful exit."""
         self.engine.drain()
-        super().handle_exit(sig, frame)
+        self.force_exit |= self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 class Connection(H11Protocol):
@@ -224,15 +225,3 @@ def _reason(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRNOTAVAIL or (error.errno or 0) < 0:  # the resolver counts its errors downwards
         return f"host {host!r} is not an address of this machine"
     return f"cannot listen at {host}, port {port}: {error.strerror}"
-
-
-@contextmanager
-def _signals_ignored() -> Iterator[None]:
-    """After a graceful exit uvicorn raises the signal again for the handlers of before; let those do nothing."""
-    handled = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: None) for number in handled]
-    try:
-        yield
-    finally:
-        for number, handler in zip(handled, before, strict=True):
-            signal.signal(number, handler)
