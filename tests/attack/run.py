@@ -134,12 +134,13 @@ def attacks(folder):
     slow, anonymous = (message("POST", "/predict", pair, token=token)[:-5] for token in (True, False))
     keys = b"{" + b",".join(b'"%x":1' % i for i in range(110_000)) + b"}"
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(pair), pair)
+    yield "nobody else, for comparison", crowd(folder, 0, b"")
     yield "275 connections that pipeline and never read", crowd(folder, 275, message("GET", "/openapi.json") * 600)
     yield "275 slow bodies", crowd(folder, 275, slow)
     yield "275 slow bodies without the token", crowd(folder, 275, anonymous)
     yield "1005 idle connections", crowd(folder, 1005, b"")
     with served(folder) as (_, port):
-        yield "nothing at all", one_body(port, pair, 200)
+        yield "a good body, for comparison", one_body(port, pair, 200)
         yield "a body of 110 000 unknown keys", one_body(port, keys, 422)
         yield "a key given twice", one_body(port, pair[:-1] + b', "premise": ""}', 422)
         yield "two lengths of a body", one_body(port, chunked, 400, **{"Transfer-Encoding": "chunked"})

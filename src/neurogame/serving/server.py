@@ -26,6 +26,7 @@ from neurogame.serving.telemetry import log_to_stderr
 DRAIN = 10  # seconds beyond the timeout, until what has not ended after a signal is given up
 HURRY = 2  # seconds that clients may keep a server waiting that shuts down
 KEEP_ALIVE = 5  # seconds that a connection may idle between two requests
+UNREAD = 1 << 16  # bytes of an answer that the kernel may hold for a client that does not read; else some 700 KB
 MOST = 900  # connections; beside the files of the model below the 1024 that many systems allow
 
 
@@ -202,6 +203,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     except OSError as error:
         raise OSError(_reason(error, host, port)) from error
     with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD)  # its connections inherit it
         yield listener
 
 
