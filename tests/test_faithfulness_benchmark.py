@@ -92,7 +92,10 @@ def test_every_row_and_column_is_there(found):
     assert json.loads(json.dumps(found)) == found
     names = [row["row"] for row in found["rows"]]
     assert names[:4] == METHODS
-    assert set(names[4:-1]) == {"random", "all words", "hypothesis", "lexical difference", "α > ½"}
+    paired = {row for row in names if row.endswith(", pairs")}
+    assert set(names[4:-1]) == {"random", "all words", "hypothesis", "lexical difference", "α > ½"} | paired
+    assert "decision, pairs" in paired
+    assert set(row_of(found, "decision, pairs")["figures"]) == set(row_of(found, "people")["figures"])
     assert names[-1] == "people"
     deleted = set(row_of(found, "random")["figures"])
     assert {

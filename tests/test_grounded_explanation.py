@@ -1,6 +1,7 @@
 """Explanations by a grounded game: what they claim is tried on the model, what they refine is unbiased."""
 
 import json
+import re
 from dataclasses import replace
 from io import StringIO
 
@@ -542,6 +543,25 @@ def test_the_sentence_says_what_was_tried(nli):
         assert " the model would say " not in nli.explain(*pair, check=False).sentence
 
 
+def test_the_sentence_names_the_word_that_answers(nli):
+    """The strongest word, with the word of the other text whose interaction adds most to it."""
+    named = 0
+    for pair in PAIRS:
+        ex = nli.explain(*pair, check=False)
+        top = max(range(len(ex.words)), key=lambda i: ex.scores[i])
+        J = {j: ex.interactions[top][j] for j in range(len(ex.words)) if ex.sides[j] != ex.sides[top]}
+        best = max(J, key=J.get, default=None)
+        quoted = re.findall("“(.*?)”", ex.sentence)
+        if best is not None and J[best] >= 0.1 * ex.scores[top] > 0:
+            named += 1
+            between = "against" if ex.prediction.label == "contradiction" else "with"
+            assert quoted == [ex.words[top].strip(".,"), ex.words[best].strip(".,")]
+            assert f"” {between} “" in ex.sentence
+        else:
+            assert " against " not in ex.sentence
+    assert named
+
+
 def test_the_sentence_of_a_contrast_does_not_tell_of_what_has_not_changed(systems):
     for nli in systems.values():
         for pair in PAIRS:
@@ -576,6 +596,16 @@ def test_answers_are_between_the_texts(nli):
     assert ex.answers() == found[:3]
     assert ex.answers(1) == found[:1]
     assert nli.explain("two dogs sleep .", "").answers() == []
+
+
+def test_involvement_is_what_depends_on_the_other_text(nli):
+    ex = nli.explain(*SHORT)
+    J, premise = torch.tensor(ex.interactions), torch.tensor([side == "premise" for side in ex.sides])
+    across = J.abs() * (premise.unsqueeze(0) != premise.unsqueeze(1))
+    torch.testing.assert_close(torch.tensor(ex.involvement), across.sum(1))
+    assert max(ex.involvement) > 0
+    assert set(nli.explain("two dogs sleep .", "").involvement) == {0}
+    assert nli.explain(*SHORT, method="occlusion").involvement is None
 
 
 def test_it_can_be_shown(nli, tmp_path):

@@ -641,7 +641,7 @@ def folder(nli, tmp_path_factory):
 @pytest.fixture
 def process(folder):
     """`neurogame serve` itself: the process and its address."""
-    verb = [sys.executable, "-m", "neurogame", "serve", "--model", str(folder), "--port", "0"]
+    verb = [sys.executable, "-m", "neurogame", "serve", "--model", str(folder), "--port", "0", "--timeout", "300"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(verb, env={**os.environ, "OMP_NUM_THREADS": "1"}, **pipes) as started:
         try:

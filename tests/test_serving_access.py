@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 
 from neurogame.cli import app as command
 from neurogame.nli import NLI
-from neurogame.serving import access, server, settings
-from neurogame.serving.access import LOOPBACK, OPEN
+from neurogame.serving import middleware, server, settings
 from neurogame.serving.app import create_app
-from neurogame.serving.guard import HEADERS
+from neurogame.serving.middleware import HEADERS, LOOPBACK, OPEN
 from neurogame.serving.settings import Settings
 
 PAIR = {"premise": "two dogs sleep .", "hypothesis": "the dogs run ."}
@@ -71,10 +70,10 @@ def test_the_page_and_the_health_stay_open(client):
 
 def test_tokens_are_compared_in_constant_time(client, monkeypatch):
     compared = []
-    monkeypatch.setattr(access.hmac, "compare_digest", lambda *both: compared.append(both) or False)
+    monkeypatch.setattr(middleware.hmac, "compare_digest", lambda *both: compared.append(both) or False)
     assert client.get("/metrics", headers={"Authorization": "Bearer guess"}).status_code == 401
     assert compared == [(b"guess", TOKEN.encode())]
-    assert hmac.compare_digest is access.hmac.compare_digest
+    assert hmac.compare_digest is middleware.hmac.compare_digest
 
 
 def test_openapi_says_who_may_ask(client):

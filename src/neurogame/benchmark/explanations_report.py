@@ -27,9 +27,10 @@ COMPARED = {  # metric → (ours, theirs) whose difference has an interval of it
             ("decision", "presence"),
         ),
     ),
-    "auprc": (("decision", "random"), ("game", "random"), ("presence", "random"), ("people", "random")),
+    "auprc": tuple((row, "random") for row in ("decision", "decision, pairs", "game", "presence", "people")),
 }
 SPINS = "α > ½"
+PAIRS = "{}, pairs"  # the words of a method by Σ|J_ij| over the other text instead of by their shares
 Place = tuple[str, int]  # sample, place in it
 Records = Mapping[Step, Record]
 
@@ -129,7 +130,7 @@ def _degraded(sheet: Sheet, copies: Sheet, work: Work) -> Record | None:
 
 def _order(sheet: Sheet, work: Work) -> list[str]:
     """Methods, what they must beat, people."""
-    known = [*work.methods, SPINS, *BASELINES, "people"]
+    known = [*work.methods, *map(PAIRS.format, work.methods), SPINS, *BASELINES, "people"]
     return [row for row in known if any(name == row for name, _ in sheet.lines)]
 
 
@@ -194,6 +195,10 @@ def _plausible(sheet: Sheet, work: Work, sample: Sample, records: Records, *, sp
         for row, entry in entries.items():
             of_gold = None if entry.get("of_gold") is None else np.array(entry["of_gold"])
             sheet.add(row, (sample.name, place), judging.by_people(np.array(entry["scores"]), marked, of_gold=of_gold))
+            if "involvement" in entry:
+                scores = np.array(entry["involvement"])
+                judged = judging.by_people(scores, marked, of_gold=scores)
+                sheet.add(PAIRS.format(row), (sample.name, place), judged)
         alpha = np.array(entries["attention"]["scores"]) if spins and "attention" in entries else None
         if alpha is not None:
             sheet.add(SPINS, (sample.name, place), _selection(alpha, alpha > 0.5, marked))

@@ -82,6 +82,8 @@ def entry(nli: NLI, sample: Sample, step: Step, method: str, place: int, seed: i
             known, other = pair.label in nli.labels, ex.target not in (None, pair.label)
             again = explain(nli, pair, method, seed, target=pair.label) if known and other else ex
             found["of_gold"] = _scores(again) if known else None
+            if again.involvement is not None:
+                found["involvement"] = [again.involvement[i] for i in _read(again)]
         if place < step.upto("stability"):
             found["again"] = [_scores(explain(nli, pair, method, seed + k)) for k in range(1, SEEDS)]
         if place < step.upto("interactions") and ex.interactions is not None:

@@ -1,5 +1,6 @@
-"""Sentence pairs for natural-language inference: files, known data sets, a toy language, rationales and batches."""
+"""Sentence pairs for natural-language inference: files, known data sets, generated ones, rationales and batches."""
 
+from neurogame.data import fragments
 from neurogame.data.batching import EncodedDataset, collate, encode, sorted_batches
 from neurogame.data.grammar import generate
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair, PairDataset, concatenate
@@ -18,6 +19,7 @@ __all__ = [
     "collate",
     "concatenate",
     "encode",
+    "fragments",
     "generate",
     "iterate",
     "load",

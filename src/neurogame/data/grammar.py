@@ -20,16 +20,14 @@ exchanged roles ("The dog chased the cat." / "The dog was chased by the cat.") a
 alone. They are few, so that a model that ignores order can still get nearly everything else right.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import product
-from random import Random
 from typing import Any
 
 import numpy as np
 
+from neurogame.data.forms import Draw, Form, Language, balance, sentence
 from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed
 from neurogame.labels import LABELS
 
@@ -67,43 +65,6 @@ OPPOSITES |= {value: key for key, value in OPPOSITES.items()}
 COLOURS = ("black", "white", "brown", "grey")
 LOOKS = ("", "young ", "old ", "tall ", "small ", "quiet ", "strange ")
 ADVERBS = ("today", "again", "early", "here")
-
-EXCHANGED = 0.15  # weight of a pair of forms that only the order of words decides, relative to the others
-
-
-@dataclass(frozen=True)
-class Form:
-    """A template, and in which worlds it is true."""
-
-    template: str
-    holds: Callable[[Any], bool]
-    roles: int = 0  # 0: as in most forms; 1: exchanged
-
-
-@dataclass(frozen=True)
-class Language:
-    """The forms of a phenomenon, the worlds they are true or false in, and the words that fill them."""
-
-    forms: tuple[Form, ...]
-    worlds: tuple[Any, ...]
-    words: Callable[["Draw"], dict[str, str]]
-    level: bool = True  # also balance how many words the sentences share
-
-
-class Draw:
-    """Choices from a seed, by `Random.random` alone: its sequence does not change between versions of Python."""
-
-    def __init__(self, seed: int) -> None:
-        self._uniform = Random(seed).random  # noqa: S311 — not cryptography
-
-    def one(self, options: Iterable[str], *others: str) -> str:
-        """One of the options that is none of `others`."""
-        allowed = [option for option in options if option not in others]
-        return allowed[int(self._uniform() * len(allowed))]
-
-    def place(self, cumulative: np.ndarray[Any, Any]) -> int:
-        """An index with the probability that its step of a cumulative sum has."""
-        return int(np.searchsorted(cumulative, self._uniform() * cumulative[-1], side="right"))
 
 
 def negation() -> Language:
@@ -237,64 +198,6 @@ PHENOMENA: dict[str, Callable[[], Language]] = {
 }
 
 
-@dataclass(frozen=True)
-class Balance:
-    """Pairs of forms with their labels, and weights under which neither side alone predicts the label."""
-
-    cells: tuple[tuple[str, str], ...]
-    labels: tuple[str, ...]
-    weights: tuple[float, ...]
-
-
-def balance(language: Language, rounds: int = 300) -> Balance:
-    """Weights of pairs of forms by iterative scaling.
-
-    In turn for premises, hypotheses and classes of word overlap, the masses of the labels are set to
-    their geometric mean. The overlap takes part in the first half of the rounds only: where it cannot
-    be balanced together with the sides, the sides go first and come out exact. A form that does not
-    occur with all three labels on a side is left out there.
-    """
-    truths = [frozenset(i for i, world in enumerate(language.worlds) if form.holds(world)) for form in language.forms]
-    cells = _complete(
-        {(p, h): relation(truths[p], truths[h]) for p, h in product(range(len(truths)), repeat=2) if p != h}
-    )
-    forms = [(language.forms[p], language.forms[h]) for p, h in cells]
-    number = np.array([LABELS.index(label) for label in cells.values()])
-    weights = np.array([EXCHANGED if p.roles != h.roles else 1.0 for p, h in forms])
-    overlaps = [_overlap(p.template, h.template) for p, h in forms]
-    groups = [np.unique(key, return_inverse=True, axis=0)[1].ravel() for key in (*zip(*cells, strict=True), overlaps)]
-    for step in range(rounds):
-        for group in groups if language.level and step < rounds // 2 else groups[:2]:
-            mass = np.bincount(3 * group + number, weights, minlength=3 * (group.max() + 1)).reshape(-1, 3)
-            log = np.log(np.where(mass > 0, mass, 1))
-            mean = log.sum(axis=1) / (mass > 0).sum(axis=1)
-            weights = weights * np.exp(mean[group] - log[group, number])
-        weights = weights / weights.sum()
-    templates = tuple((p.template, h.template) for p, h in forms)
-    return Balance(templates, tuple(cells.values()), tuple(weights.tolist()))
-
-
-def relation(P: frozenset[int], H: frozenset[int]) -> str:
-    """The label of a pair whose sentences are true in the worlds P and H."""
-    return "entailment" if P <= H else "neutral" if P & H else "contradiction"
-
-
-def _complete(cells: dict[tuple[int, int], str]) -> dict[tuple[int, int], str]:
-    """Without the forms that, on their side, do not occur with every label."""
-    while True:
-        seen = {(side, cell[side], label) for cell, label in cells.items() for side in (0, 1)}
-        lacking = {(side, form) for side, form, _ in seen if not all((side, form, label) in seen for label in LABELS)}
-        if not lacking:
-            return cells
-        cells = {cell: label for cell, label in cells.items() if not lacking & {(0, cell[0]), (1, cell[1])}}
-
-
-def _overlap(premise: str, hypothesis: str) -> tuple[int, int]:
-    """How many words of the hypothesis are new, and how many of the premise are gone."""
-    first, second = set(premise.split()), set(hypothesis.split())
-    return len(second - first), len(first - second)
-
-
 @cache
 def _tables() -> dict[str, tuple[Language, dict[str, tuple[list[tuple[str, str]], Any]]]]:
     """Phenomenon → its language and, for each label, the pairs of forms with cumulative weights."""
@@ -308,12 +211,6 @@ def _tables() -> dict[str, tuple[Language, dict[str, tuple[list[tuple[str, str]]
             by_label[label] = ([found.cells[i] for i in chosen], np.cumsum([found.weights[i] for i in chosen]))
         tables[name] = (language, by_label)
     return tables
-
-
-def sentence(template: str, words: Mapping[str, str]) -> str:
-    """A template with its words, "a" before a vowel as "an", a capital and a full stop."""
-    text = re.sub(r"\ba (?=[aeiou])", "an ", template.format(**words))
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def generate(count: int, seed: int) -> PairDataset:

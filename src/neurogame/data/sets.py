@@ -12,6 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from neurogame.data import fragments
 from neurogame.data.formats import STDIN, kind_of
 from neurogame.data.grammar import generate
 from neurogame.data.pairs import DataError, Malformed, Pair, PairDataset, concatenate
@@ -28,6 +29,12 @@ HUB_IDS = {
     "anli": "facebook/anli",
 }
 TOY = {"toy/train": (4000, 0), "toy/dev": (600, 1)}  # pairs, seed
+FRAGMENTS: dict[str, tuple[int, int, fragments.Part]] = {  # pairs, seed, part
+    "fragments/train": (12_000, 0, "train"),
+    "fragments/dev": (1500, 1, "dev"),
+    "fragments/test": (1500, 2, "test"),
+}
+PROBES = {f"fragments/probe_{name}": name for name in fragments.PROBES}
 _PLAIN_FOLDERS = ("", "train/", "eval/")
 _SUBSTITUTES = {"validation": "dev", "valid": "dev", "val": "dev", "trial": "dev", "training": "train"}
 
@@ -146,7 +153,7 @@ def _anli() -> dict[str, Split]:
 
 
 SPLITS: dict[str, Split] = _snli() | _mnli() | _hans() | _esnli() | _sick() | _anli()
-NAMES: tuple[str, ...] = (*SPLITS, *TOY)
+NAMES: tuple[str, ...] = (*SPLITS, *TOY, *FRAGMENTS, *PROBES)
 _ALIASES = {
     "hans": "hans/test",
     "hans/dev": "hans/test",  # the hub calls the evaluation set "validation"
@@ -208,6 +215,10 @@ def load(
     name = resolve(given)
     if name in TOY:
         return _toy(name).take(limit)
+    if name in FRAGMENTS:
+        return fragments.generate(*FRAGMENTS[name]).take(limit)
+    if name in PROBES:
+        return fragments.probe(PROBES[name]).take(limit)
     split = SPLITS[name]
     folder = Path(root if root is not None else os.environ.get(ROOT_VARIABLE) or "data")
     found = next(((layout, files) for layout in split.layouts if (files := _present(folder, layout))), None)

@@ -5,7 +5,8 @@
 `Reading` holds the pair in that form. The model is asked once; a pair is pooled once per explanation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,8 @@ from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pool
 from neurogame.readout import GameTerms
 
 UPDATES = 64  # of the mean field, beyond which its path is no longer told
+between_passes: ContextVar[Callable[[], object]] = ContextVar("between_passes", default=lambda: None)
+"""Called before or after every forward pass of an explanation; what it raises ends the explanation."""
 _ARRIVED = 1e-2  # how near to the layer's spins a path must end to be theirs
 
 
@@ -73,6 +76,7 @@ class Passes:
 
     def add(self, sequences: int) -> None:
         """Through the whole model."""
+        between_passes.get()()
         self.encoder += sequences
         self.head += sequences
 

@@ -137,6 +137,20 @@ class Explanation:
         found = [(i, j, self.interactions[i][j]) for i in sides[0] for j in sides[1] if self.interactions[i][j]]
         return sorted(found, key=lambda pair: -abs(pair[2]))[:count]
 
+    @property
+    def involvement(self) -> tuple[float, ...] | None:
+        """Σ_j |J_ij| over the words j of the other text: how far what a word does depends on the other side.
+
+        Shares say which way a word moves the answer; this says whether it is answered. The two differ: "sleeping" may
+        speak against a contradiction by itself and yet be what "Nobody" contradicts. None without interactions.
+        """
+        if self.interactions is None:
+            return None
+        return tuple(
+            sum(abs(J) for J, other in zip(row, self.sides, strict=True) if other != side)
+            for row, side in zip(self.interactions, self.sides, strict=True)
+        )
+
     def show(self, console: "Console | None" = None) -> None:
         """Print it: in colour on a terminal that has colours, with signs and numbers elsewhere."""
         from rich.console import Console

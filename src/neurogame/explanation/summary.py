@@ -119,15 +119,27 @@ def sentence(ex: Explanation) -> str:
     other = "" if ex.contrast is None else f" rather than {ex.contrast}"
     head += other if ex.target in (None, said.label) else f"; what speaks for {ex.target}{other}"
     top = [i for i in ranked(ex) if ex.scores[i] > 0][:2]
-    strong = [(i, j) for i, j, _ in ex.answers() if ex.scores[i] > 0 and ex.scores[j] > 0]
-    pair = next((both for both in strong if top[0] in both), None)
-    if pair is not None:
-        reason = f"{_quoted(ex, pair[0])} in the premise, {_quoted(ex, pair[1])} in the hypothesis"
+    answer = None if not top else _answered(ex, top[0])
+    if answer is not None:
+        between = "against" if (ex.target or said.label) == "contradiction" else "with"
+        reason = f"{_quoted(ex, top[0])} {between} {_quoted(ex, answer)}"
     elif top:
         reason = " and ".join(_quoted(ex, i) for i in top)
     else:
         reason = "no word speaks for it by itself"
     return f"{head}: {reason}. {_consequence(ex)}".strip()
+
+
+def _answered(ex: Explanation, word: int) -> int | None:
+    """The word of the other text that adds most to what `word` does, if that is a tenth of its share or more.
+
+    Its own share may be negative: "sleeping" speaks against a contradiction until "Nobody" is there to contradict it.
+    """
+    if ex.interactions is None:
+        return None
+    J = {j: x for j, x in enumerate(ex.interactions[word]) if ex.sides[j] != ex.sides[word]}
+    best = max(J, key=J.__getitem__, default=None)
+    return best if best is not None and J[best] >= 0.1 * ex.scores[word] else None
 
 
 def _consequence(ex: Explanation) -> str:

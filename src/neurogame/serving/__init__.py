@@ -1,7 +1,10 @@
-"""The page and the JSON API: `neurogame serve`.
+"""The page and the JSON API behind `neurogame serve`; needs `pip install 'neurogame[serve]'`.
 
-`schema` (what goes in and comes out) → `engine` (the one owner of the model: a queue and a thread; `grouping` says what
-shares a forward pass) → `app` (routes), around it `access` (token, host), `guard` (limits and headers), `watch` (`logs`
-and `metrics`) → `connections`, `server` (a socket, signals). `errors` has one line for each. `static/` is the page:
-plain JavaScript, nothing from the net. Needs `pip install 'neurogame[serve]'`.
+server       socket, signals and connections: uvicorn with limits
+app          the FastAPI application: routes, errors, the page in `static/`
+middleware   token, host names, limits of a request, security headers
+telemetry    JSON log, Prometheus metrics, request ids
+engine       the thread that owns the model, its queue and its batches
+schema       what the API takes and returns
+settings     limits and access, validated
 """

@@ -1,15 +1,15 @@
-"""The routes: `/` is the page, `/predict` and `/explain` are JSON, `/openapi.json` says what they take.
+"""The FastAPI application: `/` is the page, `/predict` and `/explain` are JSON, `/openapi.json` describes them.
 
-    create_app(nli)   a FastAPI application around one model, loaded or to be loaded
+    create_app(nli)   an ASGI application around one model, loaded or to be loaded
 
-    request ──▶ Watch ──▶ Guard ──▶ CORS ──▶ Access ──▶ route ──▶ Engine
-
-An error is `{"error": "one line"}`: 400 for what the model or a method refuses, 401 and 421 for who may not ask, 408,
-413 and 422 for what the request has wrong, 503 with Retry-After where too many wait. Whoever hangs up is not computed
-for, unless it has begun. No page of documentation is served: FastAPI's own loads scripts from elsewhere.
+An error is `{"error": "one line"}`: 400 for what the model or a method refuses, 401 and 421 for clients without access,
+408, 413 and 422 for what is wrong with the request, 503 with Retry-After where too many wait. Queued work is cancelled
+when its client disconnects. FastAPI's documentation pages are off: they load scripts from elsewhere.
 """
 
 import asyncio
+import json
+import reprlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,28 +17,33 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
-from fastapi.security import HTTPBearer
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
+from prometheus_client import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from neurogame import __version__
 from neurogame.explanation import METHODS, Explanation, best, methods_for, named, summary, what_if
 from neurogame.explanation.page import page
+from neurogame.modeling.checking import ModelError
 from neurogame.nli import NLI
-from neurogame.serving import errors, schema
-from neurogame.serving.access import Access
-from neurogame.serving.engine import Answer, Engine
-from neurogame.serving.guard import Guard
-from neurogame.serving.metrics import CONTENT_TYPE, Metrics
+from neurogame.printing import cut
+from neurogame.serving import schema
+from neurogame.serving.engine import Answer, BusyError, Engine, Notes
+from neurogame.serving.middleware import RETRY, Access, Guard, Limits, address, bearer, problem
 from neurogame.serving.settings import DEFAULT, Settings
-from neurogame.serving.watch import GONE, ID, Watch
+from neurogame.serving.telemetry import GONE, ID, Metrics, Telemetry
 
 STATIC = Path(str(resources.files("neurogame.serving"))) / "static"
 STYLE = Path(str(resources.files("neurogame.explanation"))) / "page.css"  # the look of the report is that of the page
-POLL = 0.5  # seconds between two looks at whether whoever asked is still there
+POLL = 0.5  # seconds between two checks whether the client is still connected
+PIECES = 3 * schema.CHARACTERS + 1000  # brackets and commas of a body: those of two texts, `removed` and the rest
+KEYS = 100  # of one object: pydantic reports every unknown one
 MANY = ("forward passes", "steps")  # what `samples` of a slow method counts
 Responses = dict[int | str, dict[str, Any]]
 _PROBLEMS = {
@@ -51,25 +56,80 @@ _PROBLEMS = {
     500: "The server's fault",
     503: "Too many requests are waiting, or it waited too long",
 }
+_DESCRIBED: Responses = {status: {"model": schema.Problem, "description": text} for status, text in _PROBLEMS.items()}
 _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+_ERRORS: Responses = {status: said for status, said in _DESCRIBED.items() if status not in (401, 421)}
+_ERRORS[503]["headers"] = _RETRY
 _HTML: Responses = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
 _TEXT: Responses = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+_LOADING: Responses = {
+    503: {"model": schema.NotReady, "description": "Loading the model, or shutting down", "headers": _RETRY}
+}
+
+
+class StrictRequest(Request):
+    """A request whose JSON is bounded before it is parsed, and has no key twice."""
+
+    async def json(self) -> Any:
+        """The body; 422 for more structure than any valid one has, which would hold up the event loop."""
+        body = await self.body()
+        if sum(map(body.count, (b"{", b"[", b","))) > PIECES:
+            raise HTTPException(422, f"the body has more than {PIECES} brackets and commas")
+        return json.loads(body, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; 422 for a key that is given twice, and for more keys than any valid one has."""
+    if len(pairs) > KEYS:
+        raise HTTPException(422, f"an object has {len(pairs)} keys; at most {KEYS} are taken")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise HTTPException(422, f"{cut(name)}: given twice")
+        found[name] = value
+    return found
+
+
+class StrictRoute(APIRoute):
+    """FastAPI's way to exchange the request: https://fastapi.tiangolo.com/how-to/custom-request-and-route/."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler of the route, called with a `StrictRequest`."""
+        handle = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await handle(StrictRequest(request.scope, request.receive))
+
+        return strict
+
+
+_NOT_READY = {
+    "loading": "the model is loading",
+    "draining": "the server is shutting down",
+    "failed": "the engine has failed or hangs; restart the server",
+}
+
+closed, public = (
+    APIRouter(route_class=StrictRoute),
+    APIRouter(),
+)  # routes that need the token where there is one, and those that never do
 
 
 def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) -> FastAPI:
-    """The application around a model, or around what loads it; `app.state.engine` is what works."""
-    metrics = Metrics()
-    engine = Engine(
-        source,
-        waiting=settings.waiting,
-        batch=settings.batch,
-        timeout=settings.timeout,
-        observe=metrics.worked,
-    )
-    metrics.watch(engine)
+    """The application around a model.
+
+    Args:
+        source: the model, or a function that loads it when the application starts.
+        settings: limits and access.
+
+    Returns:
+        An ASGI application; `app.state.engine` is the engine that runs the model.
+    """
+    limits = {name: getattr(settings, name) for name in ("waiting", "batch", "timeout", "deadline")}
+    engine = Engine(source, **limits)
 
     @asynccontextmanager
-    async def running(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         engine.start()
         yield
         await asyncio.to_thread(engine.close)
@@ -81,19 +141,23 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=running,
+        lifespan=lifespan,
+        exception_handlers=dict.fromkeys((HTTPException, RequestValidationError, BusyError, ValueError), _failed),
     )
-    app.state.engine = engine
-    _protect(app, settings, metrics)
-    errors.handle(app)
-    _answers(app, engine, settings)
-    _state(app, engine, metrics, settings)
-    _files(app)
+    app.state.engine, app.state.settings, app.state.metrics = engine, settings, Metrics(engine)
+    _add_middleware(app, settings)
+    hosts: Responses = {421: _DESCRIBED[421]} if settings.hosts else {}
+    token: Responses = {401: _DESCRIBED[401]} if settings.token else {}
+    needed = [Depends(bearer)] if settings.token else []
+    app.include_router(closed, responses=hosts | token, dependencies=needed)
+    app.include_router(public, responses=hosts)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
     return app
 
 
-def _protect(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
-    """The middleware, from the inside to the outside."""
+def _add_middleware(app: FastAPI, settings: Settings) -> None:
+    """The last one added is the first to see a request."""
+    app.add_middleware(Limits, settings=settings)
     app.add_middleware(Access, token=settings.token, hosts=settings.hosts)
     if settings.origins:
         app.add_middleware(
@@ -103,134 +167,84 @@ def _protect(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_headers=["Authorization", "Content-Type", ID],
             expose_headers=["Retry-After", ID],
         )
-    app.add_middleware(Guard, settings=settings)
-    app.add_middleware(Watch, metrics=metrics)
+    app.add_middleware(Guard, engine=app.state.engine)
+    app.add_middleware(Telemetry, metrics=app.state.metrics)
 
 
-def _described(settings: Settings, *statuses: int) -> dict[str, Any]:
-    """What OpenAPI says of a route that is closed to others: its errors, and the token."""
-    possible = set(statuses) | ({401} if settings.token else set()) | ({421} if settings.hosts else set())
-    found: Responses = {
-        status: {"model": schema.Problem, "description": text, **({"headers": _RETRY} if status == 503 else {})}
-        for status, text in _PROBLEMS.items()
-        if status in possible
-    }
-    named = [Depends(HTTPBearer(auto_error=False, description="Checked by `Access`."))] if settings.token else []
-    return {"responses": found, "dependencies": named}
+@closed.post("/predict", responses=_ERRORS)
+async def predict(pair: schema.Pair, request: Request) -> schema.Said:
+    """What the model says of a pair."""
+    said = await _answer(request, pair, partial(_engine(request).predict, pair.premise, pair.hypothesis))
+    return schema.Said(**said.to_dict())
 
 
-def _answers(app: FastAPI, engine: Engine, settings: Settings) -> None:
-    """The JSON API."""
-    described = _described(settings, 400, 408, 413, 422, 500, 503)
-
-    @app.post("/predict", **described)
-    async def predict(pair: schema.Pair, request: Request) -> schema.Said:
-        """What the model says of a pair."""
-        notes = _noted(request, pair, settings)
-        said = await _awaited(request, engine.predict(pair.premise, pair.hypothesis, notes))
-        return schema.Said(**said.to_dict())
-
-    @app.post("/explain", **described, response_model=schema.Explained)
-    async def explain(question: schema.Question, request: Request) -> Response:
-        """Why: what each word adds, with words struck out or at another temperature if asked."""
-        notes = _noted(request, question, settings)
-        return await _awaited(request, engine.run(partial(_explained, question), notes))
-
-    described["responses"] |= _HTML
-
-    @app.post("/explain.html", **described, response_class=Response)
-    async def report(question: schema.Question, request: Request) -> Response:
-        """The same as one HTML file that needs nothing else."""
-        notes = _noted(request, question, settings)
-        return await _awaited(request, engine.run(partial(_report, question), notes))
+@closed.post("/explain", responses=_ERRORS, response_model=schema.Explained)
+async def explain(question: schema.Question, request: Request) -> Response:
+    """Why: what each word adds, with words struck out or at another temperature if asked."""
+    return await _answer(request, question, partial(_engine(request).run, partial(_explained, question)))
 
 
-def _state(app: FastAPI, engine: Engine, metrics: Metrics, settings: Settings) -> None:
-    """How the server is."""
-    not_ready = {"model": schema.NotReady, "description": "Loading the model, or shutting down", "headers": _RETRY}
-    misdirected = {k: v for k, v in _described(settings)["responses"].items() if k == 421}
-
-    @app.get("/health", responses={503: not_ready, **misdirected}, response_model=schema.Health)
-    async def health() -> Any:
-        """Whether requests can be sent, and what is served; open to everybody."""
-        status = engine.status
-        if status == "ready":
-            return _health(engine)
-        error = "the model is loading" if status == "loading" else "the server is shutting down"
-        found = schema.NotReady(status=status, version=__version__, queue=len(engine), error=error)
-        return JSONResponse(found.model_dump(), 503, errors.RETRY)
-
-    app.add_api_route("/health", health, methods=["HEAD"], include_in_schema=False)  # some monitors ask so
-
-    described = _described(settings)
-    described["responses"] |= _TEXT
-
-    @app.get("/metrics", **described, response_class=Response)
-    async def counted() -> Response:
-        """Counts and times for Prometheus."""
-        return Response(metrics.text(), media_type=CONTENT_TYPE)
+@closed.post("/explain.html", responses=_ERRORS | _HTML, response_class=Response)
+async def report(question: schema.Question, request: Request) -> Response:
+    """The same as one HTML file that needs nothing else."""
+    return await _answer(request, question, partial(_engine(request).run, partial(_report, question)))
 
 
-def _noted(request: Request, pair: schema.Pair, settings: Settings) -> dict[str, Any]:
-    """What the log will hold of a request; the texts only if that was asked for."""
-    notes: dict[str, Any] = request.state.notes
+@closed.get("/metrics", responses=_TEXT, response_class=Response)
+async def metrics(request: Request) -> Response:
+    """Counts and times for Prometheus."""
+    return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+@public.head("/health", include_in_schema=False)  # some monitors ask so
+@public.get("/health", responses=_LOADING, response_model=schema.Health)
+async def health(request: Request) -> Any:
+    """Whether requests can be sent, and what is served; needs no token."""
+    engine = _engine(request)
+    status = engine.status
+    if status == "ready":
+        return _health(engine)
+    error = _NOT_READY[status]
+    found = schema.NotReady(status=status, version=__version__, queue=len(engine), error=error)
+    return JSONResponse(found.model_dump(), 503, RETRY)
+
+
+@public.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+async def index() -> FileResponse:
+    """The page."""
+    return FileResponse(STATIC / "index.html")
+
+
+@public.api_route("/report.css", methods=["GET", "HEAD"], include_in_schema=False)
+async def style() -> FileResponse:
+    """The style sheet that the page shares with reports."""
+    return FileResponse(STYLE)
+
+
+def _engine(request: Request) -> Engine:
+    engine: Engine = request.app.state.engine
+    return engine
+
+
+async def _answer(request: Request, pair: schema.Pair, submit: Callable[..., Coroutine[Any, Any, Answer]]) -> Answer:
+    """Submit a job to the engine and wait for it; it is cancelled when the client disconnects.
+
+    The log gets the method, the times of the job and, if the settings say so, the texts.
+    """
+    notes: Notes = request.state.notes
     if isinstance(pair, schema.Question):
         asked = None if pair.method is None else named(pair.method)
         notes["method"] = asked if asked is None or asked in METHODS else "other"
-    if settings.log_text:
+    if request.app.state.settings.log_text:
         notes |= {"premise": pair.premise, "hypothesis": pair.hypothesis}
-    return notes
-
-
-async def _awaited(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """What the engine answers; the job is given up when whoever asked has gone."""
-    job = asyncio.ensure_future(work)
+    job = asyncio.ensure_future(submit(notes, address(request.client)))
     try:
         while not (await asyncio.wait([job], timeout=POLL))[0]:
             if await request.is_disconnected():
-                raise HTTPException(GONE, "whoever asked has gone")
+                raise HTTPException(GONE, "the client has disconnected")
         return job.result()
     finally:
         job.cancel()
-
-
-def _files(app: FastAPI) -> None:
-    """The page and what it is made of."""
-
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    async def index() -> FileResponse:
-        return FileResponse(STATIC / "index.html")
-
-    @app.api_route("/report.css", methods=["GET", "HEAD"], include_in_schema=False)
-    async def style() -> FileResponse:
-        return FileResponse(STYLE)
-
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
-
-
-def _health(engine: Engine) -> schema.Health:
-    nli = engine.nli
-    hot = what_if.has_temperature(nli.model)
-    return schema.Health(
-        version=__version__,
-        model=nli.name,
-        labels=list(nli.labels),
-        max_length=nli.max_length,
-        methods=[
-            schema.MethodInfo(
-                name=name,
-                has_target=METHODS[name].has_target,
-                samples=METHODS[name].samples is not None,
-                slow=METHODS[name].samples in MANY,
-                follows_temperature=hot and name in what_if.FOLLOWING,
-            )
-            for name in methods_for(nli.model)
-        ],
-        has_temperature=hot,
-        queue=len(engine),
-        waiting=engine.waiting,
-        batch=engine.batch,
-    )
 
 
 def _explanation(question: schema.Question, nli: NLI) -> Explanation:
@@ -246,7 +260,7 @@ def _explanation(question: schema.Question, nli: NLI) -> Explanation:
 
 
 def _explained(question: schema.Question, nli: NLI) -> Response:
-    """JSON, made where the model is: a long pair has a large matrix, and the event loop is not to wait for it."""
+    """JSON, serialised in the engine's thread: the matrix of a long pair would hold up the event loop."""
     found = _explanation(question, nli)
     said = {name: getattr(summary, name)(found) for name in schema.Summary.model_fields}
     return JSONResponse({**found.to_dict(), "summary": said})
@@ -255,3 +269,55 @@ def _explained(question: schema.Question, nli: NLI) -> Response:
 def _report(question: schema.Question, nli: NLI) -> Response:
     found = _explanation(question, nli)
     return HTMLResponse(page(found), headers={"Content-Disposition": 'attachment; filename="explanation.html"'})
+
+
+def _health(engine: Engine) -> schema.Health:
+    nli, methods = engine.nli, []
+    hot = what_if.has_temperature(nli.model)
+    for name in methods_for(nli.model):
+        method = METHODS[name]
+        info = {"has_target": method.has_target, "samples": method.samples is not None, "slow": method.samples in MANY}
+        methods.append(schema.MethodInfo(name=name, follows_temperature=hot and name in what_if.FOLLOWING, **info))
+    return schema.Health(
+        version=__version__,
+        model=nli.name,
+        labels=list(nli.labels),
+        max_length=nli.max_length,
+        methods=methods,
+        has_temperature=hot,
+        queue=len(engine),
+        waiting=engine.waiting,
+        batch=engine.batch,
+    )
+
+
+async def _failed(request: Request, error: Any) -> Response:
+    """Every error of a route as one line of JSON."""
+    if isinstance(error, RequestValidationError):
+        return problem(422, _first_mistake(error, request.headers.get("content-type")))
+    if isinstance(error, HTTPException):
+        if isinstance(error.__cause__, RecursionError):  # FastAPI's own, from JSON in thousands of brackets
+            return problem(422, "the body is nested too deeply")
+        return problem(error.status_code, error.detail, error.headers)
+    if isinstance(error, BusyError):
+        request.state.notes["refused"] = error.reason
+        return problem(503, error, RETRY)
+    return problem(500 if isinstance(error, ModelError) else 400, error)
+
+
+def _first_mistake(error: RequestValidationError, content_type: str | None) -> str:
+    """The first thing that is wrong with a request: where, what is expected, what is there."""
+    first = error.errors()[0]
+    place, found = first["loc"][1:], first.get("input")  # without "body"
+    if first["type"] == "json_invalid":
+        return f"the body is not JSON: {first['ctx']['error']} at character {place[0]}"
+    if not place and found is None:
+        return "the body holds nothing; a JSON object is expected, with content-type: application/json"
+    if not place and isinstance(found, bytes):
+        sent = "no content-type" if content_type is None else f"content-type: {cut(content_type)}"
+        return f"the request has {sent}; only content-type: application/json is taken"
+    where = ".".join(cut(str(part)) for part in place) or "the body"
+    if first["type"] in ("missing", "too_long"):  # nothing is there; the message has the number
+        return f"{where}: {first['msg']}"
+    got = len(found) if first["type"] == "string_too_long" else cut(reprlib.repr(found))
+    return f"{where}: {first['msg']}, got {got}"

@@ -1,48 +1,59 @@
-"""The one owner of the loaded model: a bounded queue of jobs, and one thread that works it off.
+"""The thread that owns the model, its queue and its batches.
 
-    request ──▶ queue ──▶ the thread: all predictions that wait in few forward passes, or else the first explanation
+    request ──▶ queue ──▶ thread: all waiting predictions in few forward passes, or else the first explanation
 
-torch uses the cores by itself, so a second thread would only make both slower. Requests wait for a future and never
-block the event loop; one that is given up, or whose time is over, before its turn leaves the queue and is not
-computed. Predictions are fast and pass explanations that wait, but each explanation only once.
+torch uses the cores by itself, so a second thread would only slow both down. Requests await a future and never block
+the event loop. Predictions are fast and overtake waiting explanations, but each explanation only once.
+
+Predictions that share a forward pass are of similar length, since all are padded to the longest. With a pass at the
+price of START + rows × longest, the cheapest way to cut the sorted lengths l_0 ≥ l_1 ≥ … is
+
+    best_i = min_{j < i}  best_j + START + (i − j)·l_j.
 """
 
 import asyncio
+import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal, TypeVar
 
-from neurogame.nli import NLI, Prediction
-from neurogame.serving.grouping import groups
+from neurogame.explanation.reading import between_passes
+from neurogame.nli import NLI, ModelError, Prediction
 
+log = logging.getLogger("neurogame.serving")
 Answer = TypeVar("Answer")
-Status = Literal["loading", "ready", "draining"]
+Item = TypeVar("Item")
+Status = Literal["loading", "ready", "draining", "failed"]
 Reason = Literal["full", "late", "draining"]
-Notes = dict[str, Any]  # what became of a job: waited_ms, model_ms, and batch if it is a prediction
-Observe = Callable[[str, int, float], object]  # told of each piece of work: "predict" or "explain", jobs, seconds
-LINGER = 0.1  # of the time the last predictions took: so long the next ones are waited for
+Notes = dict[str, Any]  # what the log says of a job: waited_ms, model_ms, and batch if it is a prediction
+LINGER = 0.1  # of the time the last predictions took: how long to wait for the next ones
 LONGEST = 0.02  # but not longer, in seconds
+GRACE = 5.0  # seconds: how long a pass may go on after the time for it is over, before the thread counts as stuck
+START = 200  # characters: on a CPU a pass costs some 45 tokens before its first, to bring the weights to the cores
 
 
 class BusyError(RuntimeError):
-    """Turned away; a moment later it may not be."""
+    """A request that is turned away now and may succeed later; `reason` is counted in the metrics."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Job:
-    """What to do with the model; a prediction says for which pair, so that it can share a forward pass."""
+    """A function of the model; a prediction has its pair too, so that it can share a forward pass."""
 
     work: Callable[[NLI], Any]
-    pair: tuple[str, str] | None = None
-    notes: Notes = field(default_factory=dict)
+    pair: tuple[str, str] | None
+    notes: Notes
+    owner: str  # whose share of the queue it takes
+    gone: bool = False  # nobody waits for the answer any more
     future: "Future[Any]" = field(default_factory=Future)
     since: float = field(default_factory=time.perf_counter)
 
@@ -51,11 +62,11 @@ class Engine:
     """`await engine.predict(premise, hypothesis)`, `await engine.run(work)`; between `start` and `close`.
 
     Args:
-        source: the model, or what loads it, in the thread; while the engine runs, nobody else uses it.
+        source: the model, or a function that loads it in the thread; nobody else may use it while the engine runs.
         waiting: jobs that may wait; one more raises `BusyError`.
         batch: predictions per forward pass at most.
-        timeout: seconds until a job that has not begun raises `BusyError`.
-        observe: told of each piece of work.
+        timeout: seconds until a job that has not begun raises `BusyError`; also for all jobs to end after `drain`.
+        deadline: seconds of work on one job. As all limits of work it is checked between forward passes.
     """
 
     def __init__(
@@ -65,19 +76,24 @@ class Engine:
         waiting: int = 64,
         batch: int = 32,
         timeout: float = 30.0,
-        observe: Observe = lambda *_: None,
+        deadline: float = 120.0,
     ) -> None:
-        self.waiting, self.batch, self.timeout, self.observe = waiting, batch, timeout, observe
+        self.waiting, self.batch, self.timeout, self.deadline = waiting, batch, timeout, deadline
+        self.observe: Callable[[str, int, float], object] = lambda *_: None  # "predict" or "explain", jobs, seconds
+        self.when_loaded: Callable[[], object] = lambda: (
+            None
+        )  # called once the model is loaded, and when `failure` is set
+        self.failure: Exception | None = None  # why the model did not load, or the thread died or did not stop
         self._load = source if callable(source) else None
         self._nli = None if callable(source) else source
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()  # guards _jobs and _open
         self._open = self._draining = False
-        self._passed = False  # whether the last predictions were taken before an explanation that waited
-        self._last = (1, 0.0)  # how many predictions were taken last, and the seconds they took
+        self._overtaken = False  # whether the last predictions overtook an explanation
+        self._last = (1, 0.0)  # how many predictions were answered last, and the seconds they took
         self._thread: threading.Thread | None = None
-        self.failure: BaseException | None = None  # why the model did not load
-        self.when_loaded: Callable[[], object] = lambda: None  # called once it did, or failed to
+        self._running: Sequence[_Job] = ()
+        self._until = self._end = inf  # when the running jobs, and after `drain` all jobs, are stopped
 
     @property
     def nli(self) -> NLI:
@@ -87,7 +103,12 @@ class Engine:
 
     @property
     def status(self) -> Status:
-        """Whether it can be asked: requests wait for a model that loads, and are turned away when it is draining."""
+        """Requests wait while the model is "loading" and are turned away when "draining".
+
+        "failed": the thread has died, or has been in one forward pass for too long.
+        """
+        if self.failure is not None or time.monotonic() > self._until + GRACE:
+            return "failed"
         if self._draining:
             return "draining"
         return "loading" if self._nli is None else "ready"
@@ -97,40 +118,42 @@ class Engine:
         return len(self._jobs)
 
     def start(self) -> None:
-        """Begin to work; again, after `close`."""
-        self._open, self._draining = True, False
+        """Start the thread; also again, after `close`."""
+        self._open, self._draining, self._end, self.failure = True, False, inf, None
         self._thread = threading.Thread(target=self._work, name="neurogame-engine", daemon=True)
         self._thread.start()
 
     def drain(self) -> None:
-        """Take no more; safe in a signal handler."""
-        self._draining = True
+        """Accept no more jobs, stop those that are left after `timeout` seconds; safe in a signal handler."""
+        self._draining, self._end = True, min(self._end, time.monotonic() + self.timeout)
 
     def close(self) -> None:
-        """Finish what waits, then stop."""
+        """Finish the waiting jobs, then stop the thread; `failure` is set where it does not stop."""
         self.drain()
         with self._changed:
             self._open = False
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(max(0.0, self._end - time.monotonic()) + GRACE)
+            if self._thread.is_alive() and self._nli is not None:  # one that still loads can be left behind
+                self.failure = ModelError("the model did not stop in time: a forward pass, or native code, hangs")
 
-    async def predict(self, premise: str, hypothesis: str, notes: Notes | None = None) -> Prediction:
-        """What the model says of a pair."""
+    async def predict(self, premise: str, hypothesis: str, notes: Notes | None = None, owner: str = "") -> Prediction:
+        """The prediction of a pair; raises `BusyError` where it is turned away."""
         work = lambda nli: nli.predict(premise, hypothesis)  # noqa: E731
-        said: Prediction = await self._submit(_Job(work, (premise, hypothesis), {} if notes is None else notes))
+        said: Prediction = await self._submit(_Job(work, (premise, hypothesis), {} if notes is None else notes, owner))
         return said
 
-    async def run(self, work: Callable[[NLI], Answer], notes: Notes | None = None) -> Answer:
-        """The result of a function of the model, computed in the thread."""
-        found: Answer = await self._submit(_Job(work, None, {} if notes is None else notes))
-        return found
+    async def run(self, work: Callable[[NLI], Answer], notes: Notes | None = None, owner: str = "") -> Answer:
+        """The result of a function of the model, computed in the thread; raises `BusyError` likewise."""
+        answer: Answer = await self._submit(_Job(work, None, {} if notes is None else notes, owner))
+        return answer
 
     async def _submit(self, job: _Job) -> Any:
         with self._changed:
             if self._draining or not self._open:
                 raise BusyError("draining", "the server is shutting down")
-            if len(self._jobs) >= self.waiting:
+            if len(self._jobs) >= self.waiting and not self._make_room(job.owner):
                 raise BusyError("full", f"{self.waiting} requests are waiting already; try again in a moment")
             self._jobs.append(job)
             self._changed.notify()
@@ -139,14 +162,29 @@ class Engine:
             done, _ = await asyncio.wait([answer], timeout=self.timeout)
             if not done and self._withdrawn(job):
                 raise BusyError("late", f"not begun within {self.timeout:g} s; try again when less is asked")
+            if not done and not (await asyncio.wait([answer], timeout=self.deadline))[0]:
+                raise self._late()
             return await answer
         finally:
             if not answer.done():
+                job.gone = True
                 self._withdrawn(job)
                 answer.cancel()
 
+    def _make_room(self, owner: str) -> bool:
+        """In a full queue, turn away the last job of the owner with the most, if that is fairer."""
+        most = of_heaviest(self._jobs, lambda job: job.owner)
+        if sum(job.owner == owner for job in self._jobs) + 1 >= len(most):
+            return False
+        self._jobs.remove(most[-1])
+        _fail(most[-1], BusyError("full", "turned away for others, who wait with fewer requests; try again later"))
+        return True
+
+    def _late(self) -> BusyError:
+        return BusyError("late", f"not done within {self.deadline:g} s; ask for fewer samples or a shorter pair")
+
     def _withdrawn(self, job: _Job) -> bool:
-        """Whether it had not begun, and now never will."""
+        """Remove a job from the queue; False if it has begun."""
         with self._changed:
             if job not in self._jobs:
                 return False
@@ -154,41 +192,56 @@ class Engine:
             return True
 
     def _work(self) -> None:
+        """The thread. Whatever ends it early fails all jobs, is told by `status`, and is left in `failure`."""
+        between_passes.set(self._check)
         try:
             if self._nli is None and self._load is not None:
                 self._nli = self._load()
+            self.when_loaded()
+            while jobs := self._next():
+                self._answer([job for job in jobs if job.future.set_running_or_notify_cancel()])
         except BaseException as error:  # noqa: BLE001  `when_loaded` looks at it
-            self.failure = error
-            self._turn_away(BusyError("draining", "the model did not load"))
-        self.when_loaded()
-        while jobs := self._next():
-            self._answer([job for job in jobs if job.future.set_running_or_notify_cancel()])
+            died = ModelError(f"{type(error).__name__} has ended the thread of the model")
+            self.failure = error if isinstance(error, Exception) else died
+            self._turn_away(BusyError("draining", f"the model {'did not load' if self._nli is None else 'has failed'}"))
+            self.when_loaded()
+
+    def _check(self) -> None:
+        """Between two forward passes: stop work that is over its time, or that nobody waits for."""
+        now = time.monotonic()
+        if now > self._end:
+            raise BusyError("draining", "stopped, since the server is shutting down")
+        if now > self._until:
+            raise self._late()
+        if self._running and all(job.gone for job in self._running):
+            raise BusyError("late", "the client has disconnected")
 
     def _turn_away(self, error: BusyError) -> None:
-        """Answer all who wait so, and take no more."""
+        """Fail all jobs and accept no more."""
         with self._changed:
             self._open, self._draining = False, True
-            while self._jobs:
-                job = self._jobs.popleft()
-                if job.future.set_running_or_notify_cancel():
-                    job.future.set_exception(error)
+            for job in (*self._running, *self._jobs):
+                _fail(job, error)
+            self._jobs.clear()
 
     def _next(self) -> list[_Job]:
-        """Predictions that wait, or the first explanation; none once the engine is closed and done."""
+        """Waiting predictions, or the first explanation; none once the engine is closed and done."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or not self._open)
+            if time.monotonic() > self._end:
+                self._turn_away(BusyError("draining", "not begun, since the server is shutting down"))
             if any(job.pair for job in self._jobs):
                 self._linger()
             predictions = [job for job in self._jobs if job.pair][: self.batch]
             others = [job for job in self._jobs if not job.pair][:1]
-            found = others if others and (self._passed or not predictions) else predictions
-            self._passed = bool(others) and found is predictions
-            for job in found:
+            chosen = others if others and (self._overtaken or not predictions) else predictions
+            self._overtaken = bool(others) and chosen is predictions
+            for job in chosen:
                 self._jobs.remove(job)
-            return found
+            return chosen
 
     def _linger(self) -> None:
-        """Wait for as many predictions as were answered last: who was answered asks again, a moment later.
+        """Wait a moment for as many predictions as were answered last: their clients are about to ask again.
 
         Without it eight clients that take turns become batches of one and seven.
         """
@@ -200,45 +253,81 @@ class Engine:
         predictions = [job for job in jobs if job.pair]
         start = time.perf_counter()
         for group in groups([len(p) + len(h) for p, h in (job.pair for job in predictions if job.pair)]):
-            self._predicted([predictions[i] for i in group])
+            self._predict([predictions[i] for i in group])
         if predictions:
             self._last = (len(predictions), time.perf_counter() - start)
         for job in jobs:
             if not job.pair:
                 self._alone(job, "explain")
 
-    def _predicted(self, jobs: Sequence[_Job]) -> None:
-        """One forward pass for all, or one for each where one of them is at fault."""
-        pairs = [job.pair for job in jobs if job.pair]
-        start = time.perf_counter()
-        try:
-            answers = self.nli.predict(pairs, batch_size=self.batch) if len(pairs) > 1 else None
-        except Exception:  # noqa: BLE001  below, each gets its answer or its error
-            answers = None
-        if answers is None:
-            for job in jobs:
-                self._alone(job, "predict")
-            return
-        self._noted(jobs, "predict", start)
-        for job, answer in zip(jobs, answers, strict=True):
-            job.future.set_result(answer)
+    def _predict(self, jobs: Sequence[_Job]) -> None:
+        """One forward pass for all; where that fails, one for each, so that only the faulty ones get the error."""
+        start = self._begin(jobs)
+        if len(jobs) > 1:
+            try:
+                answers = self.nli.predict([job.pair for job in jobs if job.pair], batch_size=self.batch)
+            except BaseException:  # noqa: BLE001, S110  below, each gets its answer or its error
+                pass
+            else:
+                self._record(jobs, "predict", start)
+                for job, answer in zip(jobs, answers, strict=True):
+                    job.future.set_result(answer)
+                return
+        for job in jobs:
+            self._alone(job, "predict")
 
     def _alone(self, job: _Job, kind: str) -> None:
-        start = time.perf_counter()
+        start = self._begin([job])
         try:
-            found = job.work(self.nli)
-        except Exception as error:  # noqa: BLE001  it belongs to whoever waits for the answer
-            self._noted([job], kind, start)
-            job.future.set_exception(error)
+            answer = job.work(self.nli)
+        except BaseException as error:  # noqa: BLE001  it belongs to the request
+            self._record([job], kind, start)
+            _fail(job, error)
         else:
-            self._noted([job], kind, start)
-            job.future.set_result(found)
+            self._record([job], kind, start)
+            job.future.set_result(answer)
 
-    def _noted(self, jobs: Sequence[_Job], kind: str, start: float) -> None:
+    def _begin(self, jobs: Sequence[_Job]) -> float:
+        self._running, self._until = jobs, time.monotonic() + self.deadline
+        return time.perf_counter()
+
+    def _record(self, jobs: Sequence[_Job], kind: str, start: float) -> None:
         seconds = time.perf_counter() - start
+        self._until = inf
         self.observe(kind, len(jobs), seconds)
         for job in jobs:
-            job.notes["waited_ms"] = round(1e3 * (start - job.since), 1)
-            job.notes["model_ms"] = round(1e3 * seconds, 1)
+            job.notes.update({"waited_ms": round(1e3 * (start - job.since), 1), "model_ms": round(1e3 * seconds, 1)})
             if kind == "predict":
                 job.notes["batch"] = len(jobs)
+
+
+def _fail(job: _Job, error: BaseException) -> None:
+    """Give a job its error. One that asyncio cannot pass on, as a panic of native code, becomes a RuntimeError."""
+    if not isinstance(error, Exception) or isinstance(error, StopIteration):
+        log.error("crash in the model's code", exc_info=error)
+        error = RuntimeError(f"{type(error).__name__} in the model's code")
+    if not job.future.done() and (job.future.running() or job.future.set_running_or_notify_cancel()):
+        job.future.set_exception(error)
+
+
+def of_heaviest(items: Iterable[Item], owner: Callable[[Item], Hashable]) -> list[Item]:
+    """The items of the owner that has the most of them, in their order."""
+    shares: dict[Hashable, list[Item]] = defaultdict(list)
+    for item in items:
+        shares[owner(item)].append(item)
+    return max(shares.values(), key=len, default=[])
+
+
+def groups(lengths: Sequence[int]) -> list[list[int]]:
+    """Indices of texts in groups that share a forward pass, the shortest texts first, at the least total cost."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    best, begins = [0], [0]  # the least cost of the first i, and where its last group begins
+    for i in range(1, len(order) + 1):
+        costs = [best[j] + START + (i - j) * lengths[order[j]] for j in range(i)]
+        best.append(min(costs))
+        begins.append(costs.index(best[i]))
+    found, end = [], len(order)
+    while end:
+        found.append(order[begins[end] : end])
+        end = begins[end]
+    return found

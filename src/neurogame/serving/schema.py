@@ -49,6 +49,7 @@ class Question(Pair):
     removed: list[Annotated[int, Field(ge=0), WHOLE]] = Field(
         default_factory=list,
         max_length=CHARACTERS,
+        fail_fast=True,  # thousands of errors would hold up the event loop
         description="Numbers of words (as `words` lists them, from 0) that are deleted before the model reads.",
     )
     temperature_factor: float = Field(
@@ -147,6 +148,6 @@ class Problem(BaseModel):
 class NotReady(Problem):
     """The server is up, but not to be sent requests now."""
 
-    status: Literal["loading", "draining"]
+    status: Literal["loading", "draining", "failed"]
     version: str
     queue: int = Field(description="Requests that wait for the model now.")

@@ -20,9 +20,10 @@ class Settings:
         waiting: requests that may wait for the model; the next one is turned away.
         batch: pairs per forward pass at most; 1 takes every request alone.
         timeout: seconds that a request may wait for its turn; after that it is turned away.
-        patience: seconds that a client may take to send a request.
+        deadline: seconds of work on one request; after that it is stopped between two forward passes.
+        patience: seconds that a client may take to send a request, or to read on where its answer is held up.
         body: bytes of a request.
-        active: requests at a time, those included that are still being sent.
+        active: requests for the model at a time, those included that are still being sent.
         token: what a request must bear; None: nothing.
         origins: other sites whose pages may ask, as in "https://example.org".
         hosts: names under which the server may be addressed; none: any.
@@ -32,6 +33,7 @@ class Settings:
     waiting: int = 64
     batch: int = 32
     timeout: float = 30.0
+    deadline: float = 120.0
     patience: float = 20.0
     body: int = 1 << 20  # two texts of the longest kind, every character escaped
     active: int = 256
@@ -44,7 +46,7 @@ class Settings:
         for name, least in {"waiting": 0, "batch": 1, "body": 1, "active": 1}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)} is too small; at least {least}")
-        for name in ("timeout", "patience"):
+        for name in ("timeout", "deadline", "patience"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} = {getattr(self, name)} must be a number of seconds > 0")
         if self.token is not None:

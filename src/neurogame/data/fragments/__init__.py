@@ -1,0 +1,250 @@
+"""Fragments of English: pairs of plain sentences whose labels follow from what they mean, by phenomenon.
+
+As in the toy language (`neurogame.data.grammar`), a form is a template with a truth condition over a small set of
+worlds, and the label of a pair is the relation of the worlds P and H in which premise and hypothesis are true:
+
+    entailment  P ⊆ H        contradiction  P ∩ H = ∅        neutral  otherwise.
+
+Conventions:
+- "the cook" is the same one cook in premise and hypothesis, and names name one person each;
+- every noun phrase under a quantifier denotes something: "every cook sang" entails "at least one cook sang";
+- a sentence that careful people read in several ways (bare numerals, "or", "some", presuppositions of a hypothesis)
+  has all these readings, and a pair is used only if its label is the same under each;
+- otherwise meaning is literal: what a sentence suggests but does not say is neutral.
+
+No shortcuts: pairs of forms are weighted such that each form occurs equally often with each label on either side
+(see `neurogame.data.forms.balance`), and the words are drawn independently of the label.
+
+Held out for dev and test: a fifth of the words of every class that is large enough (`lexicon`), and the forms marked
+in the tables; training pairs have neither.
+
+Of the constructions that HANS tests, with other words and other sentences: exchanged subject and object, passives,
+prepositional phrases on subject and object, relative clauses on subject and object, conjunctions, clauses under if,
+unless, or, verbs of saying and adverbs are covered. Not covered, on purpose: a noun phrase read as the object of a verb
+that takes a clause (NP/S), reduced relatives in the past participle, and objects that turn out to be subjects (NP/Z).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import product
+from typing import Any, Literal
+from zlib import crc32
+
+import numpy as np
+
+from neurogame.data.forms import Balance, Draw, Form, balance, sentence
+from neurogame.data.fragments.adverbs import adverb
+from neurogame.data.fragments.arguments import relative, roles
+from neurogame.data.fragments.attachments import attachment
+from neurogame.data.fragments.events import implicative, time
+from neurogame.data.fragments.lexical import antonym, kind
+from neurogame.data.fragments.lexicon import Lexicon, lexicon
+from neurogame.data.fragments.logic import conditional, conjunction, negation
+from neurogame.data.fragments.numbers import number
+from neurogame.data.fragments.quantifiers import quantifier
+from neurogame.data.fragments.reports import attitude, modal
+from neurogame.data.fragments.tables import Fragment
+from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed
+from neurogame.labels import LABELS
+
+Part = Literal["train", "dev", "test"]
+PHENOMENA: dict[str, Callable[[Lexicon], tuple[Fragment, ...]]] = {
+    "roles": roles,
+    "relative": relative,
+    "attachment": attachment,
+    "conjunction": conjunction,
+    "negation": negation,
+    "quantifier": quantifier,
+    "number": number,
+    "antonym": antonym,
+    "kind": kind,
+    "time": time,
+    "implicative": implicative,
+    "attitude": attitude,
+    "conditional": conditional,
+    "modal": modal,
+    "adverb": adverb,
+}
+PROBES = {  # name → phenomenon, and which of its fragments
+    "order": ("roles", ("voice", "third", "giving", "converse", "row")),
+    "negation": ("negation", ("state", "event", "nothing", "never", "un", "without")),
+    "quantifier": ("quantifier", ("adjective", "origin", "object", "only")),
+    "time": ("time", ("order", "first", "occurred", "until", "years", "since", "already")),
+}
+PROBE_SIZE = 50
+HELD = {"train": ("",), "dev": ("words", "forms", "both"), "test": ("words", "forms", "both")}  # what is new in a part
+ASIDE = 0.2  # of the premises have an unrelated sentence beside them
+_ROUNDS = 150
+_ASIDES = {  # on none of which a form bears
+    "past": (
+        "the radio was playing",
+        "there was fog over the fields",
+        "somewhere a dog barked",
+        "it was the week before the fair",
+        "the streets smelled of rain",
+        "a clock was ticking",
+        "outside, a tram went by",
+        "music came from next door",
+        "the street lamps were on",
+    ),
+    "present": (
+        "the radio is playing",
+        "there is fog over the fields",
+        "the fair is next week",
+        "a clock is ticking",
+        "the street lamps are on",
+        "music comes from next door",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The pairs of forms of a fragment with one label, and their cumulative weights."""
+
+    fragment: Fragment
+    cells: tuple[tuple[str, str], ...]
+    cumulative: np.ndarray[Any, Any]
+
+
+@cache
+def parts(phenomenon: str, held: bool = False) -> tuple[Fragment, ...]:
+    """The fragments of a phenomenon.
+
+    Args:
+        phenomenon: a name of `PHENOMENA`.
+        held: with the words kept for dev and test instead of those of training. The forms are the same.
+
+    Returns:
+        Forms with truth conditions, worlds and words.
+    """
+    return PHENOMENA[phenomenon](lexicon(held))
+
+
+@cache
+def _tables(phenomenon: str, held_words: bool, held_forms: bool) -> Mapping[str, tuple[_Table, ...]]:
+    """Label → the tables of the fragments that have pairs of this label."""
+    tables: dict[str, list[_Table]] = {label: [] for label in LABELS}
+    for index, fragment in enumerate(parts(phenomenon, held_words)):
+        weighted = _balanced(phenomenon, index, held_forms)
+        for label in LABELS:
+            chosen = [i for i, other in enumerate(weighted.labels) if other == label]
+            if chosen:
+                cells = tuple(weighted.cells[i] for i in chosen)
+                tables[label].append(_Table(fragment, cells, np.cumsum([weighted.weights[i] for i in chosen])))
+    return {label: tuple(found) for label, found in tables.items()}
+
+
+@cache
+def _balanced(phenomenon: str, index: int, held_forms: bool) -> Balance:
+    """The weights of a fragment's pairs of forms: of those in training, or of those with a form that is held out."""
+    language = parts(phenomenon)[index].language
+
+    def keep(premise: Form, hypothesis: Form) -> bool:
+        return (premise.held or hypothesis.held) == held_forms
+
+    return balance(language, _ROUNDS, keep, complete=not held_forms)
+
+
+def generate(count: int, seed: int, part: Part = "train", phenomena: Iterable[str] | None = None) -> PairDataset:
+    """`count` different pairs in random order, as many of each phenomenon and label as can be.
+
+        generate(12_000, seed=0)
+        generate(600, seed=1, part="test", phenomena=["roles", "time"])
+
+    Args:
+        count: number of pairs; there are several hundred thousand of "train".
+        seed: the same seed gives the same pairs.
+        part: "train", or "dev" and "test", which have no pair in common and of whose pairs a third has only held-out
+            words, a third a held-out form, and a third both.
+        phenomena: names of `PHENOMENA`; None: all.
+
+    Returns:
+        The pairs. `extras` has "phenomenon", "fragment" (a part of the phenomenon), "premise_form" and
+        "hypothesis_form" (templates), and "held": "" (train), "words", "forms" or "both".
+
+    Raises:
+        DataError: if the count is not positive, a part or phenomenon is not known, or there are too few pairs.
+    """
+    names = tuple(PHENOMENA) if phenomena is None else tuple(phenomena)
+    unknown = [name for name in names if name not in PHENOMENA]
+    if unknown or not names:
+        raise DataError(f"phenomena {', '.join(unknown) or 'missing'}; allowed: {', '.join(PHENOMENA)}")
+    if part not in HELD:
+        raise DataError(f"part {part!r} is unknown; allowed: {', '.join(HELD)}")
+    if count < 1:
+        raise DataError(f"count {count} is not positive; allowed: a number of pairs to generate")
+    check_seed(seed)
+    draw = Draw(seed)
+    groups = list(product(HELD[part], LABELS, names))
+    pairs: dict[tuple[str, str], Pair] = {}
+    for index in range(count):
+        held, label, name = groups[index % len(groups)]
+        pair = _new(partial(_pair, name, label, held, draw), pairs, part)
+        if pair is None:
+            raise DataError(
+                f"{count} pairs are more than the fragments have of {name}; allowed: fewer, or more phenomena"
+            )
+        pairs[pair.premise, pair.hypothesis] = pair
+    return PairDataset(tuple(pairs.values()), f"fragments/{part}", "generated").shuffled(seed)
+
+
+def probe(name: str) -> PairDataset:
+    """50 pairs about one question, with words that no training pair has; labels as balanced as 50 allows.
+
+    Args:
+        name: "order" (of words: who did what to whom), "negation", "quantifier" or "time".
+
+    Returns:
+        The pairs, with `extras` as those of `generate`; their forms occur in training.
+
+    Raises:
+        DataError: if there is no such probe.
+    """
+    if name not in PROBES:
+        raise DataError(f"probe {name!r} is unknown; allowed: {', '.join(PROBES)}")
+    phenomenon, fragments = PROBES[name]
+    draw = Draw(crc32(name.encode()))
+    pairs: dict[tuple[str, str], Pair] = {}
+    for index in range(PROBE_SIZE):
+        label = LABELS[index % len(LABELS)]
+        wanted = fragments[index // len(LABELS) % len(fragments)]
+        pair = _new(partial(_pair, phenomenon, label, "words", draw, wanted), pairs, "test")
+        assert pair is not None
+        pairs[pair.premise, pair.hypothesis] = pair
+    return PairDataset(tuple(pairs.values()), f"fragments/probe_{name}", "generated").shuffled(0)
+
+
+def _new(draw_pair: Callable[[], Pair], pairs: Mapping[tuple[str, str], Pair], part: str) -> Pair | None:
+    """A pair that is not yet among the pairs; None if a thousand attempts give none."""
+    for _ in range(1000):
+        pair = draw_pair()
+        key = (pair.premise, pair.hypothesis)
+        if key not in pairs and pair.premise != pair.hypothesis and part in ("train", _side(pair)):
+            return pair
+    return None
+
+
+def _side(pair: Pair) -> str:
+    """Whether a pair is of dev or of test: by its text, so that the two never meet."""
+    return ("dev", "test")[crc32(f"{pair.premise} {pair.hypothesis}".encode()) % 2]
+
+
+def _pair(phenomenon: str, label: str, held: str, draw: Draw, only: str | None = None) -> Pair:
+    tables = _tables(phenomenon, held in ("words", "both"), held in ("forms", "both"))[label]
+    table = draw.one([table for table in tables if only in (None, table.fragment.name)])
+    premise, hypothesis = table.cells[draw.place(table.cumulative)]
+    words = table.fragment.language.words(draw)
+    text = sentence(premise, words)
+    if table.fragment.tense and draw.chance(ASIDE):
+        aside = sentence(draw.one(_ASIDES[table.fragment.tense]), {})
+        text = f"{aside} {text}"
+    extras = {
+        "phenomenon": phenomenon,
+        "fragment": table.fragment.name,
+        "premise_form": premise,
+        "hypothesis_form": hypothesis,
+        "held": held,
+    }
+    return Pair(text, sentence(hypothesis, words), label, extras)
