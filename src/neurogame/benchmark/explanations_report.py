@@ -196,9 +196,9 @@ def _plausible(sheet: Sheet, work: Work, sample: Sample, records: Records, *, sp
             of_gold = None if entry.get("of_gold") is None else np.array(entry["of_gold"])
             sheet.add(row, (sample.name, place), judging.by_people(np.array(entry["scores"]), marked, of_gold=of_gold))
             if "involvement" in entry:
-                scores = np.array(entry["involvement"])
-                judged = judging.by_people(scores, marked, of_gold=scores)
-                sheet.add(PAIRS.format(row), (sample.name, place), judged)
+                involved = np.array(entry["involvement"])
+                by_pairs = judging.by_people(involved, marked, of_gold=involved)
+                sheet.add(PAIRS.format(row), (sample.name, place), by_pairs)
         alpha = np.array(entries["attention"]["scores"]) if spins and "attention" in entries else None
         if alpha is not None:
             sheet.add(SPINS, (sample.name, place), _selection(alpha, alpha > 0.5, marked))
