@@ -22,7 +22,7 @@ class Toggles:
     """A drawn coalition and its n neighbours that differ in one token; K = samples."""
 
     norm: Float[Tensor, "... samples"]  # u = ‖a + S‖
-    toggled: Float[Tensor, "... samples tokens"]  # w_i; NaN if nobody wanted it
+    toggled: Float[Tensor, "... samples tokens"]  # w_i; NaN when `lean=True`
     delta: Float[Tensor, "... samples tokens"]  # δ_i of the norm itself (f = identity)
     sign: Float[Tensor, "... samples tokens"]  # s_i: +1 adds i, −1 removes it, 0 at padding; NaN likewise
     size: Float[Tensor, "... samples"]  # |C|, real tokens only
@@ -82,7 +82,7 @@ def _compiled_toggle(V: Tensor, members: Tensor, real: Tensor | None, anchor: Te
     kernels.call(
         "neurogame_toggle", *counts, torch.get_num_threads(), *inputs, norm, delta, size, origin, toggled, sign
     )
-    if lean:  # whoever reads them after all will notice
+    if lean:  # NaN shows up wherever they are read after all
         toggled = sign = V.new_full((), torch.nan).expand_as(delta)
     return Toggles(norm, toggled, delta, sign, size, origin)
 

@@ -1,8 +1,8 @@
 """Files and folders that appear under their name only when they are whole.
 
-Whoever is killed meanwhile, or finds the disk full, leaves what was there before, never half of something new. What is
+A process that is killed meanwhile, or finds the disk full, leaves what was there before, never half of a file. What is
 being written stands beside its goal until then, as GOAL.PROCESS.RANDOM.new: two who write at once do not share it.
-What a process that is no more has left is removed by the next that writes there.
+Temporary files of dead processes are removed by the next writer.
 """
 
 import os
@@ -100,7 +100,7 @@ def named(goal: str | Path) -> Iterator[None]:
     """What goes wrong inside is one line that says what could not be written."""
     try:
         yield
-    except (BrokenPipeError, FileExistsError):  # the reader has seen enough; the file is somebody else's
+    except (BrokenPipeError, FileExistsError):  # the reader has seen enough; the file belongs to another process
         raise
     except UNWRITABLE as error:
         raise OSError(f"{goal} cannot be written: {reason(error)}") from error
@@ -153,7 +153,7 @@ def _runs(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # of another process
         return True
     return True
 

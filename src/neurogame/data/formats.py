@@ -38,7 +38,7 @@ class Lines:
     """The lines of a byte stream as text, with their number.
 
     A line that is not UTF-8 does not end the stream: it comes with its bytes escaped, and sets
-    `undecodable`, which whoever assembles a record from lines reads and clears.
+    `undecodable`, which the code that assembles a record from lines reads and clears.
     """
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, file: str) -> None:

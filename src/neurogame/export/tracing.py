@@ -31,7 +31,7 @@ _SAMPLES_AT_ONCE = 8  # of the all-pairs couplings: fewer make a long graph, mor
 
 @contextmanager
 def traceable(bank: Bank) -> Iterator[None]:
-    """The stand-ins, and silence: torch's own deprecations and hints are of no use to whoever exports."""
+    """The stand-ins, and silence: torch's own deprecations and hints do not concern the user who exports."""
     stand_ins: dict[tuple[Any, str], Any] = {
         (ising, "_iterate"): _loop,
         (ising, "transformed"): lambda: False,

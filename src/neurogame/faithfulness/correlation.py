@@ -1,6 +1,6 @@
 """Rank correlation of two lists of scores: Kendall's τ-b and Spearman's ρ by SciPy, NaN where one of them is constant.
 
-Undefined is not zero: whoever averages leaves it out and counts it.
+Undefined is not zero: averages leave it out and count it.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""WordGame: logits(C) = b + R v(C) over the words of one text, whoever made it: a model's readout, or an explainer."""
+"""WordGame: logits(C) = b + R v(C) over the words of one text, from a model's readout or from an explainer."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -3,10 +3,10 @@
     input_ids ──encode──▶ x [batch, tokens, dim] ──pool──▶ z [batch, dim] ──classify──▶ logits [batch, labels]
     readout = "game":  states of several layers ──norm games──▶ v(N) [batch, heads] ──b + R v──▶ logits
 
-`forward` is these three steps and the loss; whoever needs a pass in pieces (explanations, export) calls them one by
-one. The model owns the parameters; `heads` owns the ways of pooling, `attention` the game. Randomness
-enters as `generator` (a seed, or a torch.Generator) and goes to the pooling; records come back only
-where `output_game=True` asks for them, so that a trainer never gathers n × n matrices.
+`forward` is these three steps and the loss; explanations and export call them one by one. The model owns the
+parameters; `heads` owns the ways of pooling, `attention` the game. Randomness enters as `generator` (a seed, or a
+torch.Generator) and goes to the pooling; records come back only where `output_game=True` asks for them, so that a
+trainer never gathers n × n matrices.
 """
 
 import inspect

@@ -1,6 +1,6 @@
 """`predict_file`: the predictions for a file of pairs, read and written as a stream.
 
-A chunk of rows is read, predicted and written before the next; chunks are the same whoever computes them, so an
+A chunk of rows is read, predicted and written before the next; chunks are the same for any number of processes, so an
 interrupted run that goes on, and several processes that share a file, write the bytes that one would have written.
 How they are kept is in `parts`.
 """

@@ -18,7 +18,7 @@ class Lines(Protocol):
     left_out: dict[str, None]  # columns for which there is no place
 
     def meet(self, pairs: Sequence[Pair]) -> None:
-        """A chunk that comes next, whoever writes it."""
+        """The chunk that comes next, from any process."""
 
     def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
         """The chunk met last."""
@@ -80,7 +80,7 @@ class CsvLines:
         self.left_out: dict[str, None] = {}
 
     def meet(self, pairs: Sequence[Pair]) -> None:
-        """A chunk that comes next, whoever writes it."""
+        """The chunk that comes next, from any process."""
         self.first = self.own is None and bool(pairs)
         if self.first:
             self.own = dict.fromkeys(name for pair in pairs for name in pair.extras)

@@ -6,7 +6,7 @@
 
 A chunk counts once its line is in the journal, which is written after the chunk itself is on disk. What a killed
 process left beyond the last line is cut off by the next. Chunk i belongs to part i mod n. The parts need no
-connection between their processes, only the folder: whoever finds all of them complete puts them together.
+connection between their processes, only the folder: the process that finds all of them complete joins them.
 What the chunks hold is the business of `prediction`.
 """
 
@@ -27,7 +27,7 @@ from neurogame.writing import sync
 
 
 class PartError(DataError):
-    """A part that cannot be written, or not be gone on with; what it holds stays."""
+    """A part that cannot be written or resumed; what it holds stays."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Part:
     Args:
         output: the file to be.
         shard: which part of it.
-        job: what the content depends on; a part is gone on with only if all of it is the same.
+        job: what the content depends on; a part is resumed only if all of it is the same.
         resume: go on with what is there; without, a part that is there is refused.
 
     Left by an exception before its first chunk is complete it is deleted, later it stays.

@@ -142,7 +142,7 @@ class Connection(H11Protocol):
         self._watch()
 
     def shutdown(self) -> None:
-        """Let requests that have arrived end, and whoever keeps the server waiting have a moment."""
+        """Let requests that have arrived end; slow clients get a moment."""
         super().shutdown()
         self.patience, self.closing = min(self.patience, HURRY), True
         self._unwatch()

@@ -171,7 +171,7 @@ def _fact(truth: int) -> Condition:
 
 
 def _exhaustive(form: Form) -> Form:
-    """A cleft may say that nobody else did it; then it bears on a fact of somebody else's doing it."""
+    """A cleft may say that nobody else did it; then it is about another person's doing it too."""
 
     def alone(holds: Condition) -> Condition:
         return lambda world: holds(world) and not world[BESIDE]
