@@ -325,15 +325,15 @@ def test_cross_fitting_uses_the_other_half(n):
 
 def test_calibration_says_where_the_temperature_comes_from():
     z, gold = calibrated(2000)
-    aligned = align(3 * z, [LABELS[k] for k in gold], LABELS)
+    aligned = align(4 * z, [LABELS[k] for k in gold], LABELS)  # a power of two: 4z/4 is z to the last bit
     crossed = calibrate(aligned)
     assert crossed.source == "cross-fitted, two halves"
-    assert crossed.temperatures == pytest.approx((3, 3), rel=0.2)
+    assert crossed.temperatures == pytest.approx((4, 4), rel=0.2)
     assert crossed.after.ece < 0.03 < 0.1 < crossed.before.ece
     assert crossed.after.nll < crossed.before.nll
-    stored = calibrate(aligned, stored=3.0)
-    assert (stored.source, stored.temperatures) == ("stored in the model", (3.0,))
-    fitted = calibrate(aligned, fitted=(3.0, "mine/dev"), stored=2.0)
+    stored = calibrate(aligned, stored=4.0)
+    assert (stored.source, stored.temperatures) == ("stored in the model", (4.0,))
+    fitted = calibrate(aligned, fitted=(4.0, "mine/dev"), stored=2.0)
     assert fitted.source == "fitted on mine/dev"
     assert fitted.after == stored.after == calibration.confidence(align(z, [LABELS[k] for k in gold], LABELS))
     assert fitted.before == crossed.before == calibration.confidence(aligned)

@@ -579,5 +579,5 @@ def test_targets_are_about_rows_that_can_exist(targets):
     from neurogame.explanation import METHODS as ALL
 
     compared = explanations_report.COMPARED
-    assert {name for both in compared.values() for rows in both for name in rows} <= {*ALL, "people"}
+    assert {name for both in compared.values() for rows in both for name in rows} <= {*ALL, "people", "decision, pairs"}
     assert len(steps_of(targets.LIMITS)) > 0  # names are right
