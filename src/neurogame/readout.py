@@ -11,8 +11,8 @@ The readout is linear, so every value adds up over heads: φ^c = Σ_h R_ch φ_h,
 they say is in the anchor. V is made token by token and summed over the pieces of a word, so that logits do not depend
 on what counts as a word.
 
-Mixing is what makes interactions right, given texts enough to learn it from. Whether two words answer each other is a
-question about both; a map of one token's states can only hint at it.
+Mixing is there for the interactions. Whether two words answer each other is a question about both; a map of one token's
+states can only hint at it. It takes texts to learn: with few of them it gains nothing (docs/grounding.md).
 
 `NormGames` owns the parameters of the games, `GameTerms` is one forward pass of them, `label_values` decomposes logits.
 Nothing here knows of encoders, tokenizers or training: states come in, games come out.
