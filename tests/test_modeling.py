@@ -536,6 +536,22 @@ def test_text_classification_pipeline(folder, expected):
         assert {row["label"]: row["score"] for row in rows} == pytest.approx(prediction.probabilities, abs=1e-5)
 
 
+@pytest.mark.parametrize("build", [tiny.model, tiny.game_model], ids=["ffn", "game"])
+def test_a_folded_temperature_is_one_probability_everywhere(build, tmp_path):
+    nli = neurogame.NLI(build(), tiny.tokenizer(), name="tiny")
+    nli.temperature = 0.4
+    stored = [prediction.probabilities for prediction in nli.predict(tiny.PAIRS)]
+    bare = nli.logits(tiny.PAIRS).softmax(-1)
+    nli.model.fold_temperature()
+    assert nli.temperature == 1.0
+    nli.save_pretrained(tmp_path / "folded")
+    classify = pipeline("text-classification", model=str(tmp_path / "folded"), device="cpu", top_k=None)
+    for (premise, hypothesis), wanted, plain in zip(tiny.PAIRS, stored, bare, strict=True):
+        answer = classify({"text": premise, "text_pair": hypothesis})
+        assert {row["label"]: row["score"] for row in answer} == pytest.approx(wanted, abs=1e-5)
+        assert max(abs(plain[i].item() - p) for i, p in enumerate(wanted.values())) > 1e-3  # 0.4 is not 1
+
+
 def test_zero_shot_pipeline(folder):
     classify = pipeline("zero-shot-classification", model=folder, device="cpu")
     premise, words = "the old man sees a boat .", ["dogs", "song", "red"]

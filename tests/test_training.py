@@ -315,6 +315,23 @@ def test_frozen_is_frozen_and_the_rest_moves(kind, freeze, configure):
             assert still == name.startswith(prefix), name
 
 
+@pytest.mark.parametrize("kind", ["neurogame", "transformers"])
+def test_the_lowest_layers_stay_with_the_embeddings_below_them(kind, configure):
+    trainer = made(configure(kind=kind, freeze_layers=1, weight_decay=0.5, learning_rate=0.01, warmup=0.0))
+    start = weights(trainer.model)
+    trainer.train()
+    base = "encoder." if kind == "neurogame" else "bert."
+    end = weights(trainer.model)
+    for name in start:
+        still = torch.equal(end[name], start[name])
+        assert still == name.startswith((f"{base}embeddings.", f"{base}encoder.layer.0.")), name
+
+
+def test_a_layer_is_left_to_train(configure):
+    with pytest.raises(TrainingError, match=r"training.freeze_layers = 2: BertModel has 2 layers; one must be left"):
+        made(configure(freeze_layers=2))
+
+
 def test_a_saved_model_can_be_frozen_although_loading_thaws_it(configure):
     first = made(configure(freeze="embeddings"))
     first.train()

@@ -162,22 +162,25 @@ def fit_games(
     learning_rate: float = LEARNING_RATE,
     weight_decay: float = 0.01,
     seed: int = 0,
+    standardise: bool = True,
     progress: Progress | None = None,
 ) -> None:
     """Least squares of logits(C) on what was observed, centred over the labels; b is what the model says of nothing.
 
     Args:
-        game: changed in place, and standardised to the states first.
+        game: changed in place.
         observed: see `observe`.
         steps: of the optimiser.
         batch_size: texts per step.
         learning_rate: the peak of a one-cycle schedule.
         weight_decay: of AdamW.
         seed: of the order of the texts.
+        standardise: whether to take mean and spread of the states anew first; not for games that are trained already.
         progress: told after each step.
     """
-    enough = max(1, _STATISTICS // 25)
-    game.games.standardise(torch.cat(observed.states[:enough]).float())
+    if standardise:
+        enough = max(1, _STATISTICS // 25)
+        game.games.standardise(torch.cat(observed.states[:enough]).float())
     with torch.no_grad():
         game.readout.out.bias.copy_(observed.empty)
     game.readout.out.bias.requires_grad = False

@@ -283,6 +283,17 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         logits: Tensor = self.classifier(z)
         return logits
 
+    @torch.no_grad()
+    def fold_temperature(self) -> None:
+        """W ← W/T, b ← b/T in the last layer and T ← 1: softmax(logits) is then the reported probability everywhere.
+
+        Only this package reads `config.temperature`. After folding, `pipeline`, `CrossEncoder`, an exported graph and
+        `NLI.predict` give one probability. Predictions do not change; values of a game are in the new logits.
+        """
+        for parameter in self.classifier.out.parameters():
+            parameter.div_(self.config.temperature)
+        self.config.temperature = 1.0
+
     def _record(self, pooled: Pooled, players: Tensor) -> NeuroGameOutput | SpinsOutput | ReadoutOutput | None:
         """The game of the head; of a game readout with R and b."""
         if not isinstance(pooled.game, GameTerms):

@@ -181,6 +181,8 @@ class GroundingSection(Section):
     two_sided: bool = False  # whether the answers on x_C are also moved towards the game
     warm_steps: int = Field(1000, ge=0)  # of fitting the games to the frozen model that the run starts from; 0: none
     warm_texts: int = Field(4000, ge=32)  # training texts that takes
+    polish_steps: int = Field(0, ge=0)  # of fitting the game to the trained model, whose encoder is frozen then
+    polish_texts: int = Field(4000, ge=32)  # training texts that takes
     dev_pairs: int = Field(400, ge=1)  # of dev, for coalition_r2
 
 
@@ -209,6 +211,7 @@ class TrainingSection(Section):
     premise_word_dropout: float = Field(0.0, ge=0, lt=1)
     encoder_dropout: float | None = Field(None, ge=0, lt=1)  # within the encoder; None: as it was pretrained with
     freeze: Literal["nothing", "embeddings", "encoder"] = "nothing"
+    freeze_layers: int = Field(0, ge=0)  # lowest layers of the encoder that stay as they are; embeddings too
     gamma: GammaSection = GammaSection()
     grounding: GroundingSection | None = None  # off
     patience: int | None = Field(None, ge=1)  # evaluations without a better one before it stops

@@ -6,9 +6,11 @@
 
 x_C is the text with the words outside C removed, read by the same model in a pass of its own; C comes with its
 complement, so both together are one text long. `GroundedRows` gives each training row its words, `grounding_loss` adds
-the two terms, `coalition_r2` is the dev metric, `warm_start` fits the games to a frozen model before training begins.
+the two terms, `coalition_r2` is the dev metric. `warm_start` fits the games to a frozen model before training begins;
+`polish` does it again when training has ended, to the answers of the model that came out.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,13 +25,14 @@ from neurogame.data.batching import EncodedDataset, sorted_batches
 from neurogame.data.removal import Removal
 from neurogame.data.words import read_words
 from neurogame.grounding.coalitions import centred, draw, r_squared, tokens_of
-from neurogame.grounding.fitting import GroundedGame, fit_games, fit_quality, observe
+from neurogame.grounding.fitting import LEARNING_RATE, GroundedGame, fit_games, fit_quality, observe
 from neurogame.grounding.texts import WORDS, CollateWords, WordRows, as_pairs, players_of
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 from neurogame.readout import LinearReadout, NormGames, ReadoutOutput
 from neurogame.training.config import GroundingSection
 from neurogame.training.randomness import derive
 
+POLISH_RATE = 3e-4
 _DEV_COALITIONS = 4  # per pair of dev
 
 
@@ -157,8 +160,71 @@ def warm_start(
     A random head under a trained encoder would ruin the encoder before it had learned to read it. With `bf16` the
     passes of the trained model are autocast, as they will be in training.
     """
+    return _fit(
+        model,
+        teacher,
+        tokenizer,
+        data,
+        section,
+        max_length,
+        texts=section.warm_texts,
+        steps=section.warm_steps,
+        seed=seed,
+        bf16=bf16,
+        progress=progress,
+    )
+
+
+def polish(
+    model: NeuroGameForSequenceClassification,
+    tokenizer: PreTrainedTokenizerBase,
+    data: PairDataset,
+    section: GroundingSection,
+    max_length: int,
+    *,
+    seed: int,
+    bf16: bool = False,
+    progress: Any = None,
+) -> dict[str, float]:
+    """Fit games and readout to what the model itself says of incomplete texts; returns R² on what it was fitted to.
+
+    While the encoder moves, the game follows a moving target. Here encoder and targets stand still. The whole text is
+    among the coalitions, so the answers stay those of the model up to the error of the fit.
+    """
+    return _fit(
+        model,
+        copy.deepcopy(model),
+        tokenizer,
+        data,
+        section,
+        max_length,
+        texts=section.polish_texts,
+        steps=section.polish_steps,
+        seed=derive(seed, "polish") % 2**31,
+        bf16=bf16,
+        progress=progress,
+        trained=True,
+    )
+
+
+def _fit(
+    model: NeuroGameForSequenceClassification,
+    teacher: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    data: PairDataset,
+    section: GroundingSection,
+    max_length: int,
+    *,
+    texts: int,
+    steps: int,
+    seed: int,
+    bf16: bool,
+    progress: Any,
+    trained: bool = False,
+) -> dict[str, float]:
+    """The games of `model`, fitted to the answers of `teacher` on coalitions of training texts, in place."""
     generator = torch.Generator().manual_seed(derive(seed, "warm start"))
-    places = torch.randperm(len(data), generator=generator)[: section.warm_texts].tolist()
+    places = torch.randperm(len(data), generator=generator)[:texts].tolist()
     pairs = as_pairs(data[i] for i in places)
     config, games = model.config, model.pooling.games
     assert isinstance(games, NormGames)
@@ -178,7 +244,8 @@ def warm_start(
     game = GroundedGame(games.dim, config.num_labels, **games.options)
     game.games.load_state_dict(games.state_dict())
     game.readout.load_state_dict(model.classifier.state_dict())
-    fit_games(game, observed, steps=section.warm_steps, seed=seed)
+    rate = POLISH_RATE if trained else LEARNING_RATE
+    fit_games(game, observed, steps=steps, seed=seed, learning_rate=rate, standardise=not trained)
     games.load_state_dict(game.games.state_dict())
     model.classifier.load_state_dict(game.readout.state_dict())
     return fit_quality(game, observed)

@@ -31,13 +31,14 @@ from neurogame.data.batching import encode, sorted_batches
 from neurogame.evaluation import Report, evaluate, figures, fit_temperature
 from neurogame.extras import need
 from neurogame.grounding.texts import CollateWords, as_pairs
+from neurogame.modeling import NeuroGameForSequenceClassification
 from neurogame.nli import NLI
 from neurogame.training import card, curves
 from neurogame.training.build import Splits, build, encoded_training, read_splits, teacher
 from neurogame.training.callbacks import METRIC, Bar, BestModel, exhausted
 from neurogame.training.checkpoints import checkpoints, delete_unfinished
 from neurogame.training.config import ConfigError, RunConfig, TrainingError, dump_config
-from neurogame.training.grounding import coalition_r2, warm_start
+from neurogame.training.grounding import coalition_r2, polish, warm_start
 from neurogame.training.randomness import generator
 from neurogame.training.trainer import NeuroGameTrainer, readable
 from neurogame.writing import write_text
@@ -89,6 +90,17 @@ def _warm(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show
         warm_start(
             model, old, tokenizer, splits.train, section, length, seed=config.seed, bf16=bf16, progress=bar.update
         )
+
+
+def _polish(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> None:
+    """The game of the trained model, fitted once more to what that model says of incomplete texts."""
+    section = config.training.grounding
+    if section is None or not section.polish_steps:
+        return
+    total = min(section.polish_texts, len(splits.train)) * (section.coalitions + 1)
+    with tqdm(total=total, unit="pass", desc="polish") as bar:
+        length, bf16 = config.data.max_length, config.training.bf16
+        polish(model, tokenizer, splits.train, section, length, seed=config.seed, bf16=bf16, progress=bar.update)
 
 
 def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
@@ -235,17 +247,20 @@ def measured(found: EvalPrediction) -> dict[str, float]:
 
 
 def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits) -> NLI:
-    """The best model, its temperature fitted on dev, saved as `model/`."""
+    """The best model, polished, its temperature fitted on dev and folded into the weights, saved as `model/`."""
     best = config.folder / "best"
     if not (best / "config.json").is_file():
         raise TrainingError(f"{best} is missing: the best model of this run has been deleted")
     model = type(trainer.model).from_pretrained(best, dtype=torch.float32, use_safetensors=True)
     nli = NLI(model, trainer.processing_class, name=config.name)
+    _polish(config, model, trainer.processing_class, splits)
     if config.training.calibrate:
         pairs = [(pair.premise, pair.hypothesis) for pair in splits.dev]
         logits = nli.logits(pairs, batch_size=config.training.eval_batch_size).double().numpy()
         gold = np.array([nli.labels.index(str(pair.label)) for pair in splits.dev])
         nli.temperature = round(fit_temperature(logits, gold), 4)
+    if isinstance(model, NeuroGameForSequenceClassification):
+        model.fold_temperature()
     nli.save_pretrained(config.folder / "model")
     return nli
 

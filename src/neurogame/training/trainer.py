@@ -69,11 +69,14 @@ class NeuroGameTrainer(Trainer):
         self._total = 0  # of all processes
 
     def _freeze(self) -> None:
-        """Word embeddings, or the whole encoder, stay as they are."""
+        """Word embeddings, the lowest layers with all that is below them, or the whole encoder stay as they are."""
         frozen = {"nothing": None, "embeddings": self.model.get_input_embeddings(), "encoder": _encoder(self.model)}
         part = frozen[self.recipe.freeze]
         if part is not None:
             part.requires_grad_(requires_grad=False)
+        if self.recipe.freeze_layers:
+            for module in _lowest(_encoder(self.model), self.recipe.freeze_layers):
+                module.requires_grad_(requires_grad=False)
 
     def _set_dropout(self) -> None:
         """Of the encoder alone; the head's is an option of the model."""
@@ -371,6 +374,17 @@ def _encoder(model: Any) -> Any:
     """The pretrained part: transformers' base model, or the word vectors of DAM and ESIM."""
     base: Any = getattr(model, "base_model", model)
     return base.get_input_embeddings() if base is model else base
+
+
+def _lowest(encoder: nn.Module, count: int) -> list[nn.Module]:
+    """The embeddings of an encoder and its lowest layers; TrainingError where it has no more layers than that."""
+    total = getattr(encoder.config, "num_hidden_layers", 0)
+    stacks = [m for m in encoder.modules() if isinstance(m, nn.ModuleList) and len(m) == total]
+    embeddings = [module for name, module in encoder.named_children() if "embed" in name]
+    if not stacks or count >= total:
+        name = type(encoder).__name__
+        raise TrainingError(f"training.freeze_layers = {count}: {name} has {total} layers; one must be left")
+    return [*embeddings, *list(stacks[0])[:count]]
 
 
 def _is_ours(model: nn.Module) -> bool:
