@@ -100,7 +100,7 @@ def _private() -> Path:
 
 
 def _built(folder: Path) -> Path | None:
-    """A build that an earlier process has left here; deleted if it is torn (not what its name says) or not ours alone."""
+    """A build that an earlier process has left here; deleted if torn (not what its name says) or not ours alone."""
     if not folder.exists():
         return None
     _check_private(folder)
