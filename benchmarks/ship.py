@@ -2,9 +2,9 @@
 
     python benchmarks/ship.py runs/shipped --root DATA          # about a quarter of an hour on two cores
 
-Takes RUN/model, writes src/neurogame/embedded/model and results/embedded.json. Everything is measured on the
-float16 file as users load it, not on the weights it was rounded from. The run's own metrics.json says how it was
-trained; docs/training.md tells the story.
+Takes RUN/model, writes src/neurogame/embedded/model, the digest of its checksums (embedded/shipped.py) and
+results/embedded.json. Everything is measured on the float16 file as users load it, not on the weights it was rounded
+from. The run's own metrics.json says how it was trained; docs/training.md tells the story.
 """
 
 import argparse
@@ -201,8 +201,8 @@ def main() -> None:
         training=training(metrics, config["training"]),
     )
     (target / "README.md").write_text(card, encoding="utf-8")
-    embedded.write_sums(target, sorted(path.name for path in target.iterdir() if path.name != embedded.SUMS))
-    embedded.check(target)
+    embedded.write_sums(target)  # and its digest into src/neurogame/embedded/shipped.py
+    embedded.folder()
     run = {
         key: metrics[key] for key in ("name", "seed", "steps", "seconds", "parameters", "data", "history", "versions")
     }

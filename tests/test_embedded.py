@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import tiny
@@ -18,6 +19,7 @@ from neurogame.labels import LABELS
 from neurogame.nli import NLI
 
 runner = CliRunner()
+SHIPPED = embedded.shipped.SUMS_SHA256
 OBVIOUS = [
     ("A man is sleeping on a bench in the park.", "A man is sleeping.", "entailment"),
     ("A man is sleeping on a bench in the park.", "Nobody is sleeping.", "contradiction"),
@@ -43,6 +45,16 @@ def packed(tmp_path):
     NLI(model, tiny.tokenizer()).save_pretrained(tmp_path / "saved")
     embedded.pack(tmp_path / "saved", tmp_path / "packed", {"README.md": "a card\n"})
     return tmp_path / "packed"
+
+
+@pytest.fixture
+def installed(packed, tmp_path, monkeypatch):
+    """The packed model as the one of this installation, with the digest of its checksums in the code."""
+    monkeypatch.setattr(embedded, "FOLDER", packed)
+    monkeypatch.setattr(embedded, "_CODE", tmp_path / "shipped.py")
+    monkeypatch.setattr(embedded.shipped, "SUMS_SHA256", "")
+    embedded.write_sums(packed)
+    return packed
 
 
 def test_obvious_pairs(nli):
@@ -144,8 +156,8 @@ def test_packing_refuses_what_float16_cannot_hold(packed, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "README.md"])
-def test_a_damaged_installation_says_so(packed, monkeypatch, name):
-    monkeypatch.setattr(embedded, "FOLDER", packed)
+def test_a_damaged_installation_says_so(installed, name):
+    packed = installed
     neurogame.load()
     whole = (packed / name).read_bytes()
     (packed / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -158,6 +170,55 @@ def test_a_damaged_installation_says_so(packed, monkeypatch, name):
     (packed / embedded.SUMS).unlink()
     with pytest.raises(embedded.DamagedError, match="not in this installation"):
         neurogame.load()
+
+
+def without(folder, name):
+    sums = folder / embedded.SUMS
+    sums.write_text("".join(line for line in sums.read_text().splitlines(keepends=True) if name not in line))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_labels_that_were_swapped(installed, named):
+    """Whoever can change a file can change its checksum too, or leave out its line; the code knows both."""
+    config = json.loads((installed / "config.json").read_text())
+    config["id2label"] = dict(zip(config["id2label"], reversed(config["id2label"].values()), strict=True))
+    config["label2id"] = {name: int(i) for i, name in config["id2label"].items()}
+    (installed / "config.json").write_text(json.dumps(config))
+    digest = embedded.digest(installed / "config.json")
+    without(installed, "config.json")
+    if named:
+        with (installed / embedded.SUMS).open("a") as file:
+            file.write(f"{digest}  config.json\n")
+    with pytest.raises(embedded.DamagedError, match="SHA256SUMS is not the one shipped with this code"):
+        neurogame.load()
+    if not named:
+        with pytest.raises(embedded.DamagedError, match=r"holds config\.json, which SHA256SUMS does not name"):
+            embedded.check(installed)
+
+
+@pytest.mark.parametrize("name", ["added_tokens.json", "explainer/explainer.json", "model.safetensors.index.json"])
+def test_files_that_were_added(installed, name):
+    (installed / name).parent.mkdir(exist_ok=True)
+    (installed / name).write_text("{}")
+    with pytest.raises(embedded.DamagedError, match=f"holds {name}"):
+        neurogame.load()
+    (installed / name).rename(installed / ".hidden")
+    assert embedded.folder() == installed
+
+
+def test_shipping_writes_the_digest_into_the_code(installed, tmp_path):
+    """As the next process will import it; an explainer that is attached changes it."""
+    (tmp_path / "explainer").mkdir()
+    (tmp_path / "explainer" / "explainer.json").write_text("{}")
+    before = (tmp_path / "shipped.py").read_text()
+    embedded.attach(tmp_path / "explainer")
+    code, space = (tmp_path / "shipped.py").read_text(), {}
+    exec(code, space)
+    assert code.replace(space["SUMS_SHA256"], "") == Path(embedded.shipped.__file__).read_text().replace(SHIPPED, "")
+    assert space["SUMS_SHA256"] == embedded.digest(installed / embedded.SUMS)
+    assert before != code
+    assert "explainer/explainer.json" in (installed / embedded.SUMS).read_text()
+    assert embedded.folder() == installed
 
 
 def test_about():

@@ -612,6 +612,10 @@ def test_a_folder_that_is_no_explainer_is_one_line(explainer, tmp_path):
         lambda: papers(lambda found: {**found, "layers": 3}),
         lambda: papers(lambda found: {**found, "options": {**found["options"], "heads": 9}}),
         lambda: papers(lambda found: {**found, "options": {"colour": "red"}}),
+        *(
+            lambda name=name: papers(lambda found: {**found, "options": {**found["options"], name: 10**10}})
+            for name in ("heads", "width", "mixing")  # no memory, and no end
+        ),
         lambda: papers(lambda found: {**found, "record": {}}),
         lambda: papers(lambda found: {**found, "record": {**found["record"], "r2": "good"}}),
         lambda: weights(lambda found: {k: v for k, v in found.items() if k != "games.mean"}),

@@ -1,9 +1,11 @@
 """The compiled loops give the numbers of the plain PyTorch path; without a compiler nothing is lost but time."""
 
 import ctypes
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -224,6 +226,62 @@ def test_a_torn_build_is_made_again(monkeypatch, tmp_path, at_once):
     torn.write_bytes(content[:-4096])
     assert look()[0] is not None
     assert torn.read_bytes() == content
+
+
+@pytest.fixture
+def planted(monkeypatch, tmp_path, at_once):
+    """A cache folder with a build that someone put there; it is named as ours are, and would load."""
+    folder = tmp_path / "cache" / "neurogame"
+    folder.mkdir(parents=True)
+    content = at_once.read_bytes() + b"planted"
+    path = folder / f"kernels-{kernels._fingerprint()}-{kernels._digest(content)}.so"
+    path.write_bytes(content)
+    path.chmod(0o700)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert look()[0]._name == str(path)  # it is loaded where nobody else could have planted it
+    return path
+
+
+def open_to_all(path):
+    path.chmod(0o722)
+
+
+def of_another(path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    os.chown(path.parent, 65534, -1)
+
+
+def a_link(path):
+    away = path.with_name("elsewhere")
+    path.rename(away)
+    path.symlink_to(away)
+
+
+def open_above(path):
+    path.parents[1].chmod(0o777)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users here")
+@pytest.mark.parametrize("how", [open_to_all, of_another, a_link, open_above])
+def test_code_that_another_user_can_change_is_not_loaded(planted, how):
+    how(planted)
+    loaded, _ = look()
+    assert loaded is not None  # built anew, where the cache cannot be trusted in a folder of this process alone
+    assert loaded._name != str(planted)
+    assert (Path(loaded._name).parent == planted.parent) == (how in (open_to_all, a_link))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users here")
+def test_the_cache_is_closed_to_others(planted):
+    planted.parent.chmod(0o775)  # of a user whose umask is 002
+    assert look()[0]._name == str(planted)
+    assert planted.parent.stat().st_mode & 0o777 == 0o755
+    planted.unlink()
+    planted.parent.rmdir()
+    made = Path(look()[0]._name)
+    assert made.parent == planted.parent
+    assert made.parent.stat().st_mode & 0o777 == made.stat().st_mode & 0o777 == 0o700
 
 
 def test_two_processes_build_at_once(monkeypatch, tmp_path):

@@ -11,6 +11,7 @@ import tiny
 import torch
 from kinds import system
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
 import neurogame
@@ -306,6 +307,11 @@ def header(change):
     return harm
 
 
+def charsmap(content):
+    """A normaliser whose table the native code trusts: it panics when it is read, or when a text comes."""
+    return {"type": "Precompiled", "precompiled_charsmap": content}
+
+
 HUGE = 10**12
 DAMAGE = {
     "half of the weights": lambda folder: os.truncate(folder / WEIGHTS, (folder / WEIGHTS).stat().st_size // 2),
@@ -353,6 +359,11 @@ DAMAGE = {
     "a length of nothing": lambda folder: changed(folder / "tokenizer_config.json", model_max_length=0),
     "a length of words": lambda folder: changed(folder / "tokenizer_config.json", model_max_length="long"),
     "a tokenizer that gives nothing": lambda folder: changed(folder / "tokenizer_config.json", model_input_names=[]),
+    "a tokenizer that panics": lambda folder: changed(folder / "tokenizer.json", normalizer=charsmap("")),
+    "a tokenizer that panics later": lambda folder: (
+        changed(folder / "tokenizer.json", normalizer=charsmap("AAAAAA==")),
+        changed(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast"),
+    ),
     "an endless length": lambda folder: changed(folder / "tokenizer_config.json", model_max_length=float("inf")),
 }
 OURS = {
@@ -369,6 +380,11 @@ OURS = {
     "an encoder that is a list": (config(encoder=[]), None),
     "wide": (config(classifier_width=10**9), "classifier_width = 1000000000"),
     "a game of text": (config(attention={"samples": "many"}), "samples"),
+    "endless samples": (config(attention={"samples": 10**9}), "samples = 1000000000; allowed: up to 16384"),
+    "endless samples in training": (config(attention={"train_samples": 10**9}), "train_samples = 1000000000"),
+    "endless iterations": (config(attention={"max_iter": 10**9}), "max_iter = 1000000000; allowed: up to 10000"),
+    "endless steps": (config(head="hopfield", hopfield_steps=10**9), "hopfield_steps = 1000000000"),
+    "endless mixing": (config(readout="game", readout_mixing=10**9), "readout_mixing = 1000000000"),
 }
 SIZES = ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"]
 
@@ -407,6 +423,13 @@ def test_sizes_that_do_not_fit_cost_no_memory(copied, name, value):
     config(**{name: value})(folder)
     refused(neurogame.load, folder)
     refused(load_classifier, folder)
+
+
+def test_a_tokenizer_that_panics_over_a_text_is_named(copied):
+    nli = neurogame.load(copied("neurogame"))
+    panics = json.loads(nli.tokenizer.backend_tokenizer.to_str()) | {"normalizer": charsmap("AAAAAA==")}
+    nli.tokenizer._tokenizer = Tokenizer.from_str(json.dumps(panics))
+    refused(nli.predict, *PAIR, match="fails in native code")
 
 
 def test_layers_are_not_left_out(copied):

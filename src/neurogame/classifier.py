@@ -22,7 +22,7 @@ from neurogame import labels
 from neurogame._types import Float, Tensor
 from neurogame.data.batching import EncodedDataset, collate, encode, sorted_batches
 from neurogame.data.pairs import Pair
-from neurogame.modeling.checking import ModelError, check_labels
+from neurogame.modeling.checking import ModelError, check_labels, no_panic
 from neurogame.validation import check_count
 
 MAX_LENGTH = 128  # tokens of a pair, where neither the tokenizer nor the model says how many it takes
@@ -135,7 +135,8 @@ class Classifier:
         Returns:
             One row per pair, in order; `batches` pads them.
         """
-        return encode([Pair(p, h) for p, h in pairs], self.tokenizer, max_length=self.max_length)
+        with no_panic(self.name):
+            return encode([Pair(p, h) for p, h in pairs], self.tokenizer, max_length=self.max_length)
 
     def batches(self, rows: EncodedDataset, batch_size: int) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
         """Padded batches of similar length on the model's device, the longest first: (row numbers, inputs)."""
@@ -175,7 +176,7 @@ class Classifier:
     def predictions(
         self, pairs: Iterable[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
     ) -> list[Prediction]:
-        """The labels of pairs, in order; the answers do not depend on `batch_size`."""
+        """The labels of pairs, in order; probabilities do not depend on `batch_size` beyond rounding, 2.5e-6."""
         texts = checked_pairs(pairs)
         logits, lengths = self._run(texts, batch_size, progress)
         truncated = self._truncated(texts, lengths)

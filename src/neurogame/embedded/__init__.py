@@ -7,15 +7,15 @@
         README.md           the model card
         NOTICE              the encoder it grew from, and its licence
         explainer/          a grounded game that was fitted to it by `neurogame ground`, put here by `attach`
-        SHA256SUMS          of the files above, in the format of sha256sum
+        SHA256SUMS          of all files above, in the format of sha256sum
+    embedded/shipped.py     the digest of SHA256SUMS, written with it
 
 Packing is done once, by `benchmarks/ship.py`; a checkout and an installed package are checked every time
-the model is opened.
+the model is opened: all files are those that were shipped with this code, and there are no others.
 """
 
 import hashlib
 import shutil
-from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,8 +23,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
+from neurogame.embedded import shipped
+
 FOLDER = Path(str(files("neurogame"))) / "embedded" / "model"
 WEIGHTS, SUMS, EXPLAINER = "model.safetensors", "SHA256SUMS", "explainer"
+_CODE = Path(__file__).with_name("shipped.py")
 _KEPT = ("config.json", "tokenizer.json", "tokenizer_config.json")
 
 
@@ -34,24 +37,44 @@ class DamagedError(OSError):
 
 def folder() -> Path:
     """The folder of the model, after a look at every checksum (a tenth of a second)."""
-    check(FOLDER)
+    check(FOLDER, shipped.SUMS_SHA256)
     return FOLDER
 
 
-def check(place: Path) -> None:
-    """Raise unless every file that SHA256SUMS names is there, byte for byte."""
+def check(place: Path, expected: str | None = None) -> None:
+    """Raise unless the files of a folder are those that SHA256SUMS names, byte for byte.
+
+    Args:
+        place: a folder that `pack` wrote.
+        expected: SHA-256 of SHA256SUMS itself; None: not known, as of a folder that is not shipped yet.
+
+    Raises:
+        DamagedError: a file is missing, differs, or is not in the list.
+    """
     sums = place / SUMS
     if not sums.is_file():
         raise DamagedError(f"the embedded model is not in this installation: {SUMS} is missing; reinstall neurogame")
+    if expected is not None and digest(sums) != expected:
+        raise DamagedError(f"the embedded model's {SUMS} is not the one shipped with this code; reinstall neurogame")
     listed = [line.partition("  ") for line in sums.read_bytes().decode(errors="replace").splitlines()]
-    if WEIGHTS not in {name for _, _, name in listed}:
+    names = {name for _, _, name in listed}
+    if WEIGHTS not in names:
         raise DamagedError(f"the embedded model's {SUMS} is damaged: it does not name {WEIGHTS}; reinstall neurogame")
-    for expected, _, name in listed:
+    for checksum, _, name in listed:
         file = place / name
         if not file.is_file():
             raise DamagedError(f"the embedded model lacks {name}; reinstall neurogame, or check out the file again")
-        if digest(file) != expected:
+        if digest(file) != checksum:
             raise DamagedError(f"the embedded model's {name} is damaged: its SHA-256 is not the shipped one; reinstall")
+    foreign = [name for name in _files(place) if name not in names]
+    if foreign:
+        raise DamagedError(f"the embedded model's folder holds {foreign[0]}, which {SUMS} does not name; reinstall")
+
+
+def _files(place: Path) -> list[str]:
+    """All that belongs into SHA256SUMS; hidden files are of no consequence."""
+    paths = (path.relative_to(place) for path in sorted(place.rglob("*")) if path.is_file())
+    return [path.as_posix() for path in paths if path.name != SUMS and not any(p.startswith(".") for p in path.parts)]
 
 
 def digest(file: Path) -> str:
@@ -82,24 +105,25 @@ def pack(source: Path, target: Path, texts: dict[str, str]) -> None:
     config.save_pretrained(target)
     for name, text in texts.items():
         (target / name).write_text(text, encoding="utf-8")
-    write_sums(target, (WEIGHTS, *_KEPT, *texts))
+    write_sums(target)
 
 
-def attach(explainer: Path, place: Path = FOLDER) -> None:
+def attach(explainer: Path, place: Path | None = None) -> None:
     """Put an explainer that was fitted to the embedded model beside it, and into its checksums."""
-    listed = [line.partition("  ")[2] for line in (place / SUMS).read_text(encoding="utf-8").splitlines()]
+    place = place or FOLDER
     target = place / EXPLAINER
     if target.exists():
         shutil.rmtree(target)
     target.mkdir()
-    names = sorted(file.name for file in explainer.iterdir())
-    for name in names:
-        shutil.copy(explainer / name, target / name)
-    kept = [name for name in listed if not name.startswith(f"{EXPLAINER}/")]
-    write_sums(place, (*kept, *(f"{EXPLAINER}/{name}" for name in names)))
+    for file in explainer.iterdir():
+        shutil.copy(file, target / file.name)
+    write_sums(place)
 
 
-def write_sums(place: Path, names: Iterable[str]) -> None:
-    """SHA256SUMS of the named files."""
-    lines = [f"{digest(place / name)}  {name}" for name in names]
+def write_sums(place: Path) -> None:
+    """SHA256SUMS of all files in a folder; of the embedded model's also its own digest, which is part of the code."""
+    lines = [f"{digest(place / name)}  {name}" for name in _files(place)]
     (place / SUMS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if place.resolve() == FOLDER.resolve():
+        shipped.SUMS_SHA256 = digest(place / SUMS)
+        _CODE.write_text(f'"""{shipped.__doc__}"""\n\nSUMS_SHA256 = "{shipped.SUMS_SHA256}"\n', encoding="utf-8")

@@ -127,6 +127,7 @@ class Explainer:
             weights = {name: x.float() for name, x in load_file(place / WEIGHTS).items()}
             dim, labels = len(weights["games.mean"]), len(weights["readout.out.bias"])
             options = {"mixing": 0, **papers["options"]}  # files that do not name it were written before there was any
+            _check_sizes(options, weights)
             game = GroundedGame(dim, labels, **options)
             game.load_state_dict(weights)
             found = (tuple(papers["layers"]), papers["removal"], papers["digest"], options, papers["record"])
@@ -134,6 +135,14 @@ class Explainer:
         except (KeyError, TypeError, *UNLOADABLE) as error:
             raise ModelError(f"{place} is no explainer that can be read: {short(error)}") from error
         return cls(game.eval(), *found)
+
+
+def _check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Nothing is larger than the longest axis of a weight: a game that does not fit them costs no memory."""
+    longest = max(max(weight.shape, default=1) for weight in weights.values())
+    for name, value in options.items():
+        if isinstance(value, int) and value > longest:
+            raise ValueError(f"{name} = {value}, but the weights have room for {longest} at most")
 
 
 def digest(model: PreTrainedModel) -> str:

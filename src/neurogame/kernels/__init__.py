@@ -1,7 +1,8 @@
 """Compiled loops for the CPU: C files beside this one, built by the system's C compiler when first needed.
 
 A build takes a second or two, once: it is kept in the user's cache folder under a name that changes with the source,
-the flags, the processor and its own content. It needs nothing but a compiler (`$CC`, cc, gcc or clang) and links no
+the flags, the processor and its own content. A cache that another user could write to is not used: what is loaded
+from there runs with all rights of this process. It needs nothing but a compiler (`$CC`, cc, gcc or clang) and links no
 Python and no torch. Where there is no compiler, or `NEUROGAME_KERNELS=0` is set, or a tensor is not float32 on the
 CPU, the same numbers come from plain PyTorch, within rounding. Which of the two computes a call is a matter of its
 tensors and of the machine (`state` says), never of what was called before or how large a batch is: so results repeat.
@@ -14,6 +15,7 @@ import logging
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import tempfile
 import threading
@@ -33,6 +35,7 @@ _FLAGS = (
     *("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"),
     *("-fassociative-math", "-freciprocal-math", "-fPIC", "-pthread"),
 )
+_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _PATIENCE = 120  # seconds for a compiler that other processes leave little of the machine
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
@@ -97,9 +100,12 @@ def _private() -> Path:
 
 
 def _built(folder: Path) -> Path | None:
-    """A build that an earlier process has left here; one that is not what its name says (a torn file) is deleted."""
+    """A build that an earlier process has left here; deleted if torn (not what its name says) or not ours alone."""
+    if not folder.exists():
+        return None
+    _check_private(folder)
     for path in sorted(folder.glob(f"kernels-{_fingerprint()}-*.so")):
-        if path.stem.endswith(_digest(path.read_bytes())):
+        if _is_own(path) and path.stem.endswith(_digest(path.read_bytes())):
             return path
         path.unlink()
     return None
@@ -107,7 +113,8 @@ def _built(folder: Path) -> Path | None:
 
 def _build(compiler: str, folder: Path) -> Path:
     """Compile, then move the result into place: two builds at once cannot meet half-way."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_private(folder)
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{folder} is read-only")
     sources = sorted(_HERE.glob("*.c"))
@@ -121,7 +128,35 @@ def _build(compiler: str, folder: Path) -> Path:
     path = folder / f"kernels-{_fingerprint()}-{_digest(content)}.so"
     with replaced(path) as fresh:
         fresh.write_bytes(content)
+        fresh.chmod(0o700)
     return path
+
+
+def _check_private(folder: Path) -> None:
+    """Nobody else can put a file into this folder, or another folder in its place.
+
+    A folder of our own that its group can write to (umask 002) is closed to the group. Above it, a folder that all may
+    write to must be sticky, as /tmp is: then only its owner can rename what is in it.
+    """
+    if not hasattr(os, "geteuid"):
+        return
+    resolved = folder.resolve()
+    if resolved.stat().st_uid == os.geteuid() and resolved.stat().st_mode & _BY_OTHERS:
+        resolved.chmod(stat.S_IMODE(resolved.stat().st_mode) & ~_BY_OTHERS)
+    if not _is_own(resolved):
+        raise PermissionError(f"{folder} belongs to another user: no code is loaded from there")
+    for parent in resolved.parents:
+        found = parent.stat()
+        foreign = found.st_uid not in (0, os.geteuid())
+        if foreign or (found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX):
+            raise PermissionError(f"{parent} can be changed by other users: no code is loaded from {folder}")
+
+
+def _is_own(path: Path) -> bool:
+    """A file or folder of this user that others cannot write to, and no link."""
+    found = path.lstat()
+    user = os.geteuid() if hasattr(os, "geteuid") else found.st_uid
+    return found.st_uid == user and not found.st_mode & _BY_OTHERS and not stat.S_ISLNK(found.st_mode)
 
 
 def _run(command: list[str]) -> None:

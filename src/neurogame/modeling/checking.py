@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,13 @@ UNLOADABLE = (
 )
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _RANKS = "shard-*-model-*.safetensors"  # what each process of a distributed run saves for itself
-_COUNTED = re.compile("layers|group")  # how often something is built
+_COUNTED = re.compile("layers|group|mixing")  # how often something is built
 _SIZED = re.compile("size|dim|width|heads|labels|spins|vocab")
 _NEEDED = ("hidden_size", "vocab_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 _HARMLESS = {_COUNTED: 1_000, _SIZED: 100_000}  # such a configuration costs little, and the usual checks name the fault
 _SMALL = 50_000_000  # numbers of a model that fits anywhere
+# what costs memory or time in every forward pass and is no size of a weight; far beyond what improves an answer
+_MOST = {"samples": 1 << 14, "train_samples": 1 << 14, "max_iter": 10_000, "hopfield_steps": 1_000}
 
 
 class ModelError(ValueError):
@@ -58,6 +61,17 @@ class ModelError(ValueError):
 def short(error: BaseException) -> str:
     """The first paragraph of an error, in one line."""
     return " ".join(str(error).partition("\n\n")[0].split())[:300] or type(error).__name__
+
+
+@contextmanager
+def no_panic(name: object) -> Iterator[None]:
+    """A panic of the tokenizer's native code, which no `except Exception` catches, as a `ModelError`."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # pyo3 makes the class anew in each library
+            raise
+        raise ModelError(f"{name}: the tokenizer fails in native code ({short(error)})") from error
 
 
 def check_folder(folder: Path, auto: Any) -> None:
@@ -206,6 +220,8 @@ def _check_sizes(folder: Path, config: Mapping[str, Any], shapes: list[tuple[int
     for key, value in _fields(config):
         if not isinstance(value, int) or isinstance(value, bool):
             continue
+        if value > _MOST.get(key, value):
+            raise ModelError(f"{folder}: {CONFIG} says {key} = {value}; allowed: up to {_MOST[key]}")
         if key in _NEEDED and value < 1:
             raise ModelError(f"{folder}: {CONFIG} says {key} = {value}; allowed: 1 or more")
         for pattern, limit in most.items():

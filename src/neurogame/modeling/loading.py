@@ -32,6 +32,7 @@ from neurogame.modeling.checking import (
     ModelError,
     check_folder,
     check_labels,
+    no_panic,
     read_json,
     refuse_unused,
     short,
@@ -69,8 +70,11 @@ def load_tokenizer(name: Any, **where: Any) -> PreTrainedTokenizerBase:
     every text would be a row of [UNK].
     """
     try:
-        found = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **where)
+        with no_panic(name):
+            found = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **where)
         words = len(found) - len(set(found.all_special_ids))
+    except ModelError:
+        raise
     except Exception as error:  # tokenizers raises nothing more special
         raise ModelError(f"{name}: tokenizer.json is missing or damaged ({short(error)})") from error
     if words < 1:
@@ -81,6 +85,8 @@ def load_tokenizer(name: Any, **where: Any) -> PreTrainedTokenizerBase:
     limit = found.model_max_length
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 1 <= limit < math.inf:
         raise ModelError(f"{name}: the tokenizer's model_max_length must be a number of tokens, got {limit!r:.40}")
+    with no_panic(name):  # parts of it are used for the first time when a text comes
+        found("a", "b", verbose=False)
     return found
 
 
