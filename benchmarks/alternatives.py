@@ -19,7 +19,7 @@ CODE = """
 import json, sys, time
 import torch
 from neurogame import NeuroGameAttention
-from neurogame.benchmark.timing import interleaved
+from neurogame_bench.timing import interleaved
 way, couplings = sys.argv[1:]
 torch.manual_seed(0)
 module = NeuroGameAttention(768, 12, couplings=couplings).eval()

@@ -7,7 +7,7 @@
     python benchmarks/explanations.py --root DATA --collect         # compute nothing, write from what there is
     python benchmarks/explanations_page.py                          # the tables of docs/explanations.md
 
-The protocol is that of `neurogame.benchmark.explanations`. Its steps (a method on some pairs, all deletions of these
+The protocol is that of `neurogame_bench.explanations`. Its steps (a method on some pairs, all deletions of these
 pairs, …) are files in runs/explanations; several processes may be started (one per core, with OMP_NUM_THREADS=1), each
 takes pairs that no other is at. Methods that no target is about have fewer pairs, see LIMITS, and so have metrics
 beyond AOPC and AUC; every figure says on how many it rests. The step `timing` wants a machine that has nothing else to
@@ -31,11 +31,11 @@ from common import RESULTS, progress, show
 from rich.console import Console
 from study import Study, write
 
-from neurogame.benchmark import explanations
-from neurogame.benchmark.explanations_cases import Step, Work
-from neurogame.benchmark.explanations_report import COMPARED
 from neurogame.explanation import METHODS
 from neurogame.modeling.loading import quiet
+from neurogame_bench import explanations
+from neurogame_bench.explanations.cases import Step, Work
+from neurogame_bench.explanations.summary import COMPARED
 
 RATIONALES = "rationales/esnli_entailment.jsonl.gz"  # below DATA
 LIMITS = {  # pairs; the methods that targets are about have all, "input" as many as an hour allows

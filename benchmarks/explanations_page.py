@@ -13,7 +13,7 @@ from typing import Any
 
 from common import RESULTS, progress
 
-from neurogame.benchmark.explanations_view import CURVES, FAITHFULNESS, METHOD, PLAUSIBILITY, degraded, notes
+from neurogame_bench.explanations.view import CURVES, FAITHFULNESS, METHOD, PLAUSIBILITY, degraded, notes
 
 BEGIN, END = "<!-- results/explanations.json: begin -->", "<!-- results/explanations.json: end -->"
 

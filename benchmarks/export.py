@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 from common import Clock, progress, save, show
 
-from neurogame.benchmark.timing import interleaved
 from neurogame.data import PairDataset
 from neurogame.data import load as load_pairs
 from neurogame.data.grammar import generate
@@ -27,6 +26,7 @@ from neurogame.export import folder as folders
 from neurogame.export.quantising import int8
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, load
+from neurogame_bench.timing import interleaved
 
 
 def main() -> None:

@@ -49,9 +49,6 @@ from study import Study, read, write
 from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
 from neurogame.about import machine
-from neurogame.benchmark.explanations_cases import draw as draw_pairs
-from neurogame.benchmark.explanations_cases import words_of
-from neurogame.benchmark.explanations_work import WORD_PAIRS
 from neurogame.data import Pair, PairDataset
 from neurogame.data import load as load_pairs
 from neurogame.data.words import tokenize, units
@@ -63,10 +60,6 @@ from neurogame.explanation.reading import read as read_pair
 from neurogame.explanation.record import plain
 from neurogame.explanation.refinement import residual_shapley
 from neurogame.explanation.removal import InputGame, evaluate
-from neurogame.faithfulness import interaction, intervals
-from neurogame.faithfulness.coalitions import left_out
-from neurogame.faithfulness.correlation import spearman as rank_correlation
-from neurogame.faithfulness.deletion import entropy
 from neurogame.grounding.coalitions import centred, draw
 from neurogame.grounding.fitting import empty_logits
 from neurogame.grounding.game import WordGame
@@ -74,6 +67,14 @@ from neurogame.hamiltonian import Hamiltonian
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, load
 from neurogame.readout import LabelValues, label_values
+from neurogame_bench import intervals
+from neurogame_bench.explanations.cases import draw as draw_pairs
+from neurogame_bench.explanations.cases import words_of
+from neurogame_bench.explanations.work import WORD_PAIRS
+from neurogame_bench.faithfulness import interaction
+from neurogame_bench.faithfulness.coalitions import left_out
+from neurogame_bench.faithfulness.correlation import spearman as rank_correlation
+from neurogame_bench.faithfulness.deletion import entropy
 
 DRAWN = 500  # pairs that benchmarks/explanations.py draws
 LAWS = ("mixed", "shapley", "banzhaf", "uniform")  # uniform: each word with probability p ~ U(0, 1)

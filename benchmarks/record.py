@@ -27,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", choices=list(FIGURES))
     for name in parser.parse_args().names:
-        clock, module = Clock(), import_module(f"neurogame.benchmark.{name}")
+        clock, module = Clock(), import_module(f"neurogame_bench.{name}")
         found = module.run(progress=progress)
         Console(width=160).print(module.table(found))
         module.figure(found, RESULTS.parent / "docs" / "figures" / f"{FIGURES[name]}.png")

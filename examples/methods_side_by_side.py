@@ -5,7 +5,7 @@ one word at a time (`occlusion`, by Kendall's τ), and by how far the answer fal
 """
 
 import neurogame
-from neurogame.faithfulness.correlation import kendall
+from neurogame_bench.faithfulness.correlation import kendall
 
 PREMISE, HYPOTHESIS = "Three musicians rehearse in an empty hall.", "The hall is full of people."
 METHODS = ("occlusion", "presence", "gradient", "decision", "game", "attention")

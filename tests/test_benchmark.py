@@ -9,8 +9,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from neurogame import about
-from neurogame.benchmark import attention, couplings, timing
 from neurogame.cli import app
+from neurogame_bench import attention, couplings, timing
 
 runner = CliRunner()
 
@@ -100,7 +100,7 @@ def test_missing_extras_are_one_line(monkeypatch):
 
 def test_throughput_runs_and_draws(tmp_path, monkeypatch):
     """On a tiny scale: every head is trained and evaluated, mean is the unit."""
-    from neurogame.benchmark import throughput
+    from neurogame_bench import throughput
 
     monkeypatch.setattr(throughput, "BATCH", 2)
     monkeypatch.setattr(throughput, "SIZES", {**throughput.SIZES, "num_hidden_layers": 1, "vocab_size": 2000})

@@ -6,8 +6,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from neurogame.benchmark import values as benchmark
 from neurogame.extras import need
+from neurogame_bench import values as benchmark
 
 BUDGETS = (4, 8)
 

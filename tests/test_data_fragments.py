@@ -681,3 +681,20 @@ def test_both_sentences_do_say_the_label(train, more):
     """The classifier above can learn: given the pair of forms, it does."""
     found = naive_bayes(train, more, lambda p: [(p.extras["premise_form"], p.extras["hypothesis_form"])])
     assert found > 0.8
+
+
+@pytest.mark.parametrize(
+    ("name", "fingerprint"),
+    [
+        ("fragments/train", "8b0f98c88cea34f7"),
+        ("fragments/dev", "39f0e6f8d9b3ba5c"),
+        ("fragments/test", "0535e45ae28de00d"),
+        ("fragments/probe_order", "844f8c93c050b44c"),
+        ("fragments/probe_negation", "7d4a8854ae155154"),
+        ("fragments/probe_quantifier", "dea7d4ba6ccf2985"),
+        ("fragments/probe_time", "5ea07b0a89116e60"),
+    ],
+)
+def test_named_sets_are_those_that_models_were_trained_and_measured_on(name, fingerprint):
+    """An edit of a word or a form changes what the figures of the docs are about."""
+    assert load(name).fingerprint.startswith(fingerprint)

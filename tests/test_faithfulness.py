@@ -2,6 +2,7 @@
 ranking is known."""
 
 import math
+import sys
 from itertools import permutations
 
 import numpy as np
@@ -13,10 +14,11 @@ from scipy.stats import kendalltau, spearmanr
 from sklearn.metrics import f1_score
 
 from neurogame import exact
-from neurogame.faithfulness import baselines, coalitions, deletion, interaction, intervals
-from neurogame.faithfulness.correlation import kendall, spearman
-from neurogame.faithfulness.degradation import degraded, ranks_lower
-from neurogame.faithfulness.stability import stability
+from neurogame_bench import intervals
+from neurogame_bench.faithfulness import baselines, coalitions, deletion, interaction
+from neurogame_bench.faithfulness.correlation import kendall, spearman
+from neurogame_bench.faithfulness.degradation import degraded, ranks_lower
+from neurogame_bench.faithfulness.stability import stability
 
 array = np.array
 scores_of = st.lists(st.integers(-3, 3), min_size=1, max_size=12).map(lambda x: array(x, dtype=float))
@@ -433,3 +435,14 @@ def test_any_statistic_of_sums():
     assert found.value == 16.0
     assert found.cases == 2
     assert 0 <= found.low <= found.high <= 48
+
+
+def test_the_former_name_finds_the_same_modules():
+    for name in [name for name in sys.modules if name.startswith("neurogame.faithfulness")]:
+        del sys.modules[name]
+    with pytest.warns(DeprecationWarning, match=r"now neurogame_bench\.faithfulness"):
+        from neurogame.faithfulness.correlation import kendall as former
+    from neurogame.faithfulness.deletion import ranking
+    from neurogame.faithfulness.intervals import estimate
+
+    assert (former, ranking, estimate) == (kendall, deletion.ranking, intervals.estimate)

@@ -14,22 +14,17 @@ import tiny
 from rich.console import Console
 from typer.testing import CliRunner
 
-from neurogame.benchmark import (
-    explanations,
-    explanations_cases,
-    explanations_report,
-    explanations_view,
-    explanations_work,
-)
-from neurogame.benchmark.explanations_cases import Work
 from neurogame.data import Pair, PairDataset
 from neurogame.data import load as load_pairs
 from neurogame.explanation import removal
 from neurogame.explanation.reading import read
-from neurogame.faithfulness import intervals, judging
-from neurogame.faithfulness.degradation import degraded
-from neurogame.faithfulness.judging import BETTER
 from neurogame.nli import NLI
+from neurogame_bench import explanations, intervals
+from neurogame_bench.explanations import cases, summary, view, work
+from neurogame_bench.explanations.cases import Work
+from neurogame_bench.faithfulness import judging
+from neurogame_bench.faithfulness.degradation import degraded
+from neurogame_bench.faithfulness.judging import BETTER
 
 runner = CliRunner()
 METHODS = ["decision", "game", "input", "attention"]
@@ -64,8 +59,8 @@ def nli():
 def small():
     """Little of everything."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explanations_work, "WORD_PAIRS", 6)
-        patch.setattr(explanations_cases, "LIMITS", {"stability": 1, "enumeration": 1, "timing": 2})
+        patch.setattr(work, "WORD_PAIRS", 6)
+        patch.setattr(cases, "LIMITS", {"stability": 1, "enumeration": 1, "timing": 2})
         yield
 
 
@@ -115,7 +110,7 @@ def test_every_row_and_column_is_there(found):
     for name in METHODS:
         row = row_of(found, name)
         assert deleted <= set(row["figures"])
-        assert ("stability" in row["figures"]) == (name in explanations_cases.SEEDED)
+        assert ("stability" in row["figures"]) == (name in cases.SEEDED)
         assert ("interactions" in row["figures"]) == (name != "attention")
         assert row["timed pairs"] == 2
         assert row["seconds"] > 0
@@ -181,7 +176,7 @@ def test_it_can_be_shown(found, tmp_path):
 def test_inputs_of_a_pair_are_evaluated_in_one_call(nli, monkeypatch):
     calls = []
     real = removal.evaluate
-    data = explanations_cases.samples_of(load_pairs("toy/dev")[:1], None)
+    data = cases.samples_of(load_pairs("toy/dev")[:1], None)
     work = Work(data, ("decision", "game"), limits={"degraded": 1})
     *methods, step = (step for step in work.steps() if step.row not in ("timing", "enumeration"))
     records = {method: explanations.perform(nli, work, method, {}) for method in methods}
@@ -196,7 +191,7 @@ def test_inputs_of_a_pair_are_evaluated_in_one_call(nli, monkeypatch):
 
 def steps_of(limits, pairs=50):
     data = PairDataset(tuple(Pair("a b c", f"d {i}", "neutral") for i in range(pairs)), "abc")
-    return Work(explanations_cases.samples_of(data, None), ("decision", "input"), limits=limits).steps()
+    return Work(cases.samples_of(data, None), ("decision", "input"), limits=limits).steps()
 
 
 def test_steps_cover_each_pair_once_and_limits_are_kept():
@@ -230,9 +225,9 @@ def test_a_limited_row_is_compared_on_its_own_pairs(nli, small):
 
 def test_methods_that_are_not_repeated_draw_nothing(nli):
     pair = Pair(*tiny.PAIRS[1])
-    for name in explanations_cases.chosen(nli, None)[0]:
-        if name not in explanations_cases.SEEDED:
-            one, other = (explanations_cases.explain(nli, pair, name, seed).scores for seed in (0, 1))
+    for name in cases.chosen(nli, None)[0]:
+        if name not in cases.SEEDED:
+            one, other = (cases.explain(nli, pair, name, seed).scores for seed in (0, 1))
             assert one == other, name
 
 
@@ -253,10 +248,10 @@ def test_the_decision_is_not_checked_where_that_can_be_said(nli):
     for kind in (Checking, Plain):
         for method in ("decision", "game"):
             model = kind(nli.model, nli.tokenizer, name="tiny")
-            assert explanations_cases.explain(model, Pair(*tiny.PAIRS[1]), method, 0).method == method
+            assert cases.explain(model, Pair(*tiny.PAIRS[1]), method, 0).method == method
     assert said == [("decision", False), ("game", True), ("decision", None), ("game", None)]
-    assert explanations_cases.options_of(Checking(nli.model, nli.tokenizer), "decision") == {"check": False}
-    assert explanations_cases.options_of(Plain(nli.model, nli.tokenizer), "decision") == {}
+    assert cases.options_of(Checking(nli.model, nli.tokenizer), "decision") == {"check": False}
+    assert cases.options_of(Plain(nli.model, nli.tokenizer), "decision") == {}
 
 
 # --- degraded copies --------------------------------------------------------------------------------------------------
@@ -277,10 +272,10 @@ def test_degraded_copies_are_judged_as_their_methods_are(nli, small, targets):
     assert {one["pairs"] for one in differences.values()} == {3}
 
     expected = []
-    for place, pair in enumerate(explanations_cases.draw(load_pairs("toy/dev"), 4, 2)[:3]):
+    for place, pair in enumerate(cases.draw(load_pairs("toy/dev"), 4, 2)[:3]):
         reading = read(nli, pair.premise, pair.hypothesis, "word")
         whole = np.array([reading.prediction.probabilities[name] for name in nli.labels])
-        subject = judging.Subject(whole, explanations_work.answers(reading, "delete"))
+        subject = judging.Subject(whole, work.answers(reading, "delete"))
         scores = np.array(nli.explain(pair.premise, pair.hypothesis, method="game", seed=2).scores)
         both = (judging.by_deletion(s, subject, ("aopc", "auc")) for s in (scores, degraded(scores, (2, place, 1))))
         ours, copy = ({metric: row[0] for metric, row in rows.items()} for rows in both)
@@ -305,7 +300,7 @@ def test_degraded_copies_are_judged_as_their_methods_are(nli, small, targets):
 def test_metrics_that_do_not_see_the_degradation_are_named():
     """By hand: three metrics tell; one is equal, one prefers the copy, one varies too much, one is undefined."""
     data = PairDataset(tuple(Pair("a b", f"c {i}", "neutral") for i in range(6)), "abc")
-    work = Work(explanations_cases.samples_of(data, None), ("game", "input"), limits={"degraded": 6})
+    work = Work(cases.samples_of(data, None), ("game", "input"), limits={"degraded": 6})
     step = next(step for step in work.steps() if step.row == "deletion")
     values = {  # metric → ours, the copy's
         "comprehensiveness": (0.5, 0.3),
@@ -334,7 +329,7 @@ def test_metrics_that_do_not_see_the_degradation_are_named():
     lines.append(
         {"place": 0, "row": "input", "lines": {"tau_loo": [1.0, 1.0, 0.0]}, "degraded": {"tau_loo": [0, 1, 0]}}
     )
-    found = explanations_report.report(work, {step: {"pairs": lines}}, spins=False)["degraded"]
+    found = summary.report(work, {step: {"pairs": lines}}, spins=False)["degraded"]
     verdict = {one["metric"]: one["copy ranks lower"] for one in found["differences"] if one["row"] == "game"}
     assert verdict == {
         "comprehensiveness": True,
@@ -352,10 +347,10 @@ def test_metrics_that_do_not_see_the_degradation_are_named():
         "tau_loo": ["game"],
         "deletion auc": ["game"],
     }
-    said = explanations_view._degraded(found)
+    said = view._degraded(found)
     assert said[0].startswith("Degraded copies, of 6 pairs")
     assert said[1].endswith(": comp, pad (every method); τ-LOO (game); deletion AUC (every method).")
-    head, body = explanations_view.degraded({"degraded": found})
+    head, body = view.degraded({"degraded": found})
     assert head == ["", "game", "input"]
     cells = {title: rest for title, *rest in body}
     assert cells["suff ↓"] == ["−0.200", "–"]
@@ -365,18 +360,18 @@ def test_metrics_that_do_not_see_the_degradation_are_named():
 
 def test_arrows_say_which_end_is_better():
     for metric, better in BETTER.items():
-        assert explanations_view._title(metric)[-1] == {"higher": "↑", "lower": "↓"}[better], metric
-    judged = {*explanations_view.FAITHFULNESS, *explanations_view.CURVES}
+        assert view._title(metric)[-1] == {"higher": "↑", "lower": "↓"}[better], metric
+    judged = {*view.FAITHFULNESS, *view.CURVES}
     assert judged <= set(BETTER)
 
 
 def test_pairs_are_drawn_as_the_protocol_says():
     data = load_pairs("toy/dev")
-    drawn = explanations_cases.draw(data, 7, 0)
+    drawn = cases.draw(data, 7, 0)
     assert drawn.pairs == tuple(Random(0).sample(list(data), 7))
-    assert sorted(map(hash, explanations_cases.draw(data[:5], 7, 0))) == sorted(map(hash, data[:5]))
+    assert sorted(map(hash, cases.draw(data[:5], 7, 0))) == sorted(map(hash, data[:5]))
     with pytest.raises(ValueError, match="nothing has no pairs"):
-        explanations_cases.draw(PairDataset((), "nothing"), 3, 0)
+        cases.draw(PairDataset((), "nothing"), 3, 0)
 
 
 def test_marks_of_a_file_of_their_own(nli, marked, small):
@@ -390,14 +385,14 @@ def test_marks_of_a_file_of_their_own(nli, marked, small):
 
 
 def test_a_pair_that_cannot_be_explained_is_counted(nli, marked, small, monkeypatch):
-    real = explanations_work.explain
+    real = work.explain
 
     def explain(nli, pair, method, seed, **options):
         if pair.premise == tiny.PAIRS[1][0] and method == "game":
             raise ValueError("no\nword")
         return real(nli, pair, method, seed, **options)
 
-    monkeypatch.setattr(explanations_work, "explain", explain)
+    monkeypatch.setattr(work, "explain", explain)
     found = explanations.run(model=nli, data=str(marked), methods=["game", "attention"])
     game = row_of(found, "game")
     assert game["left out"] == {"pairs": 1, "first reason": "no word"}
@@ -578,6 +573,6 @@ def test_a_run_goes_on_where_it_stopped(targets, nli, marked, small, tmp_path, c
 def test_targets_are_about_rows_that_can_exist(targets):
     from neurogame.explanation import METHODS as ALL
 
-    compared = explanations_report.COMPARED
+    compared = summary.COMPARED
     assert {name for both in compared.values() for rows in both for name in rows} <= {*ALL, "people", "decision, pairs"}
     assert len(steps_of(targets.LIMITS)) > 0  # names are right

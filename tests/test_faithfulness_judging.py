@@ -8,11 +8,11 @@ import pytest
 import tiny
 import torch
 
-from neurogame.benchmark import explanations_work
 from neurogame.explanation.reading import read
-from neurogame.faithfulness import deletion, judging
-from neurogame.faithfulness.coalitions import Answers
 from neurogame.nli import NLI
+from neurogame_bench.explanations import work
+from neurogame_bench.faithfulness import deletion, judging
+from neurogame_bench.faithfulness.coalitions import Answers
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_a_pair_by_hand(nli):
     y = int(p(everything).argmax())
     full, empty = p(everything)[y], p(set())[y]
     reading = read(nli, premise, hypothesis, "word")
-    answers = {mode: explanations_work.answers(reading, mode) for mode in ("delete", "mask", "pad")}
+    answers = {mode: work.answers(reading, mode) for mode in ("delete", "mask", "pad")}
     subject = judging.Subject(p(everything), **answers, gold=1, percent=30.0)
     judged = judging.by_deletion(scores, subject)
     found = {name: row[0] for name, row in judged.items()}

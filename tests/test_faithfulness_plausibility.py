@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score, f1_score, precision_recall_curve
 
-from neurogame.faithfulness import plausibility
+from neurogame_bench.faithfulness import plausibility
 
 SIDES = ["premise"] * 4 + ["hypothesis"] * 3
 

@@ -27,11 +27,11 @@ ROOMS = (
     ("grounding.explainer",),  # a game that was fitted, and explains by itself
     ("nli",),
     ("about", "prediction", "evaluation"),
-    ("faithfulness",),
     ("training", "serving"),
-    ("benchmark",),
+    ("faithfulness",),  # the former name of a part of neurogame_bench
     ("cli", "__main__"),
 )
+BENCH = ("cli.benchmark", "faithfulness")  # what alone may import the sibling package
 DEBTS = {
     "explanation.record → explanation.views.figures",
     "explanation.record → explanation.views.page",
@@ -63,6 +63,18 @@ def imports(tree: ast.AST, *, lazy: bool = False) -> Iterator[Import]:
                 names = (f"{package}.{alias.name}".removeprefix(".") for alias in node.names)
                 yield from ((name if name in MODULES else package, lazy) for name in names)
         yield from imports(node, lazy=lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _packages(tree: ast.AST) -> set[str]:
+    """All packages that a module imports by name, also those for `import_module`."""
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules |= {
+        ast.unparse(node.args[0]).lstrip("f").strip("'")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module"
+    }
+    return {module.split(".")[0] for module in modules}
 
 
 def _ours(name: str) -> str | None:
@@ -113,6 +125,11 @@ def test_every_import_goes_up_the_list_but_for_the_debts():
     found = broken()
     assert not (new := found - DEBTS), f"imports against the order of rooms: {sorted(new)}"
     assert not (paid := DEBTS - found), f"no longer needed, remove from DEBTS: {sorted(paid)}"
+
+
+def test_only_the_command_line_and_the_former_name_import_the_sibling_package():
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    assert {name for name, tree in trees.items() if "neurogame_bench" in _packages(tree)} == set(BENCH)
 
 
 def test_lazy_imports_are_seen():

@@ -89,15 +89,16 @@ def test_distributions_are_whole(built):
     sdist, wheel = built
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    package = ROOT / "src" / "neurogame"
+    source = ROOT / "src"
     here = {
-        str(path.relative_to(package.parent))
-        for path in package.rglob("*")
+        str(path.relative_to(source))
+        for path in source.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert here <= names
-    assert "neurogame/py.typed" in names
-    assert {name.split("/")[0] for name in names} == {"neurogame", f"neurogame-{neurogame.__version__}.dist-info"}
+    assert {"neurogame/py.typed", "neurogame_bench/py.typed"} <= names
+    own = {"neurogame", "neurogame_bench", f"neurogame-{neurogame.__version__}.dist-info"}
+    assert {name.split("/")[0] for name in names} == own
     assert any(name.endswith("licenses/LICENSE") for name in names)
     with tarfile.open(sdist) as archive:
         top = {name.split("/")[1] for name in archive.getnames() if "/" in name}
@@ -124,8 +125,10 @@ def test_wheel_explains_in_an_empty_environment_offline(built, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert '"entailment"' in done.stdout
+    measured = [environment / "bin" / "neurogame", "benchmark", "couplings", "--help"]
+    assert subprocess.run(measured, cwd=tmp_path, capture_output=True, check=False).returncode == 0
     where = subprocess.run(
-        [python, "-c", "import neurogame; print(neurogame.__file__)"],
+        [python, "-c", "import neurogame, neurogame_bench.couplings; print(neurogame.__file__)"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

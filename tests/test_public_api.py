@@ -25,7 +25,7 @@ MODULES = {  # beyond `neurogame` itself: what API.md and the docs import by mod
     "neurogame.explanation": None,
     "neurogame.explanation.what_if": ("explain",),
     "neurogame.evaluation": None,
-    "neurogame.faithfulness.correlation": ("kendall",),
+    "neurogame_bench.faithfulness.correlation": ("kendall",),
     "neurogame.prediction": None,
     "neurogame.training": None,
     "neurogame.export": None,

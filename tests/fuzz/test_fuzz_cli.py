@@ -63,7 +63,7 @@ def inside(place, monkeypatch):
     for place in ("serving.server.serve", "export.export"):
         monkeypatch.setattr(f"neurogame.{place}", served)
     for name in ("attention", "values", "couplings", "throughput", "explanations"):
-        monkeypatch.setattr(f"neurogame.benchmark.{name}.run", served)
+        monkeypatch.setattr(f"neurogame_bench.{name}.run", served)
 
 
 files = st.sampled_from(["pairs.csv", "pairs.csv", "odd.jsonl", "empty.tsv", "bytes.csv", "nothing.csv", "model"])

@@ -14,8 +14,8 @@ app = typer.Typer(help="Measure, and compare with what else there is.", no_args_
 
 
 def _measure(name: str, figure: Path | None, *, as_json: bool, **options: Any) -> None:
-    """Run `neurogame.benchmark.NAME`: progress to stderr, the table or JSON to stdout, the figure to its file."""
-    module = import_module(f"neurogame.benchmark.{name}")
+    """Run `neurogame_bench.NAME`: progress to stderr, the table or JSON to stdout, the figure to its file."""
+    module = import_module(f"neurogame_bench.{name}")
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with common.one_line(f"benchmark {name}"):
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -37,7 +37,7 @@ def benchmark_attention(
     longest: Annotated[int, typer.Option(min=1024, help="Longest sequence to try.")] = 16384,
 ) -> None:
     """Time and memory of NeuroGame attention as ratios to torch.nn.MultiheadAttention, in one run."""
-    from neurogame.benchmark.attention import LENGTHS
+    from neurogame_bench.attention import LENGTHS
 
     lengths = tuple(n for n in LENGTHS if n <= longest)
     _measure("attention", figure, as_json=as_json, repetitions=repetitions, lengths=lengths)

@@ -1,16 +1,25 @@
-"""How good an explanation is: by what becomes of the prediction without its words, and by what people marked.
+"""The former place of `neurogame_bench.faithfulness`: its modules can still be imported by these names."""
 
-    deletion       comprehensiveness, sufficiency, normalised forms, τ-LOO, decision flip, AUC-TP, AUC of deletion
-                   and of insertion
-    plausibility   AUPRC, AP, token F1, span IOU-F1, token IOU against human highlights
-    interaction    J_ij against second-order deletion effects, and against enumeration
-    stability      rankings from other seeds
-    baselines      rankings that know nothing of the model
-    degradation    copies of explanations made worse on purpose, which a metric must tell from them
-    coalitions     which inputs a metric asks for, each evaluated once
-    intervals      means over pairs, with what is undefined counted, and bootstrap intervals
-    correlation    Kendall's τ-b and Spearman's ρ, undefined for constants
+import sys
+import warnings
+from importlib import import_module
 
-Functions of numbers throughout: a model appears only as the function that `coalitions.Answers` asks. An undefined value
-is NaN here, and a count in the report. `neurogame.benchmark.explanations` runs it all on a model and data.
-"""
+_MODULES = (
+    "baselines",
+    "coalitions",
+    "correlation",
+    "degradation",
+    "deletion",
+    "interaction",
+    "judging",
+    "plausibility",
+    "stability",
+)
+warnings.warn(
+    "neurogame.faithfulness is now neurogame_bench.faithfulness; the old name will go in a later version",
+    DeprecationWarning,
+    stacklevel=2,
+)
+for _name in _MODULES:
+    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = import_module(f"neurogame_bench.faithfulness.{_name}")
+globals()["intervals"] = sys.modules[f"{__name__}.intervals"] = import_module("neurogame_bench.intervals")

@@ -37,6 +37,7 @@ from neurogame.data.forms import Balance, Draw, Form, balance, sentence
 from neurogame.data.fragments.adverbs import adverb
 from neurogame.data.fragments.arguments import relative, roles
 from neurogame.data.fragments.attachments import attachment
+from neurogame.data.fragments.english import section
 from neurogame.data.fragments.events import implicative, time
 from neurogame.data.fragments.lexical import antonym, kind
 from neurogame.data.fragments.lexicon import Lexicon, lexicon
@@ -75,28 +76,8 @@ PROBES = {  # name → phenomenon, and which of its fragments
 PROBE_SIZE = 50
 HELD = {"train": ("",), "dev": ("words", "forms", "both"), "test": ("words", "forms", "both")}  # what is new in a part
 ASIDE = 0.2  # of the premises have an unrelated sentence beside them
+ASIDES = section("asides")  # tense → sentences on which no form bears
 _ROUNDS = 150
-_ASIDES = {  # on none of which a form bears
-    "past": (
-        "the radio was playing",
-        "there was fog over the fields",
-        "somewhere a dog barked",
-        "it was the week before the fair",
-        "the streets smelled of rain",
-        "a clock was ticking",
-        "outside, a tram went by",
-        "music came from next door",
-        "the street lamps were on",
-    ),
-    "present": (
-        "the radio is playing",
-        "there is fog over the fields",
-        "the fair is next week",
-        "a clock is ticking",
-        "the street lamps are on",
-        "music comes from next door",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -238,7 +219,7 @@ def _pair(phenomenon: str, label: str, held: str, draw: Draw, only: str | None =
     words = table.fragment.language.words(draw)
     text = sentence(premise, words)
     if table.fragment.tense and draw.chance(ASIDE):
-        aside = sentence(draw.one(_ASIDES[table.fragment.tense]), {})
+        aside = sentence(draw.one(ASIDES[table.fragment.tense]), {})
         text = f"{aside} {text}"
     extras = {
         "phenomenon": phenomenon,

@@ -2,27 +2,14 @@
 
 from dataclasses import dataclass
 
-_STRONG = """leave:left/left go:went/gone come:came/come sing:sang/sung swim:swam/swum begin:began/begun
-fall:fell/fallen see:saw/seen hear:heard/heard find:found/found catch:caught/caught teach:taught/taught give:gave/given
-send:sent/sent lend:lent/lent sell:sold/sold buy:bought/bought bring:brought/brought throw:threw/thrown
-tell:told/told show:showed/shown take:took/taken pay:paid/paid read:read/read write:wrote/written eat:ate/eaten
-drink:drank/drunk win:won/won lose:lost/lost keep:kept/kept break:broke/broken speak:spoke/spoken wake:woke/woken
-set:set/set shut:shut/shut make:made/made build:built/built draw:drew/drawn hide:hid/hidden forget:forgot/forgotten
-know:knew/known think:thought/thought say:said/said feel:felt/felt understand:understood/understood
-kneel:knelt/knelt weep:wept/wept hold:held/held lead:led/led feed:fed/fed sweep:swept/swept ride:rode/ridden
-drive:drove/driven steal:stole/stolen mow:mowed/mown sit:sat/sat stand:stood/stood rise:rose/risen fly:flew/flown
-run:ran/run sleep:slept/slept hang:hung/hung cut:cut/cut dig:dug/dug beat:beat/beaten shake:shook/shaken get:got/got
-choose:chose/chosen mean:meant/meant burn:burned/burned swear:swore/sworn have:had/had light:lit/lit
-forgive:forgave/forgiven tear:tore/torn hit:hit/hit sew:sewed/sewn misunderstand:misunderstood/misunderstood
-fight:fought/fought ring:rang/rung be:was/been"""
-_IRREGULAR = {base: forms.split("/") for base, _, forms in (entry.partition(":") for entry in _STRONG.split())}
-_DOUBLED = """nod trip sob jog grin hum slip drop plan knit hug stop tap step plug mop chat clap swim begin win sit
-run set shut cut dig get snap pat strum admit forget grab shrug omit hit label wrap"""
-_PLURALS = """sheep:sheep goose:geese salmon:salmon trout:trout fish:fish mouse:mice scarf:scarves knife:knives
-loaf:loaves shelf:shelves person:people foot:feet woman:women man:men child:children wolf:wolves calf:calves half:halves
-fisherman:fishermen postman:postmen leaf:leaves potato:potatoes tomato:tomatoes mango:mangoes cod:cod
-deer:deer"""
-_IRREGULAR_PLURALS = dict(pair.split(":") for pair in _PLURALS.split())
+from neurogame.data.fragments.english import section
+
+ENGLISH = section("inflection")
+
+_IRREGULAR = {
+    base: forms.split("/") for base, _, forms in (entry.partition(":") for entry in ENGLISH["strong"].split())
+}
+_IRREGULAR_PLURALS = dict(pair.split(":") for pair in ENGLISH["plurals"].split())
 
 
 @dataclass(frozen=True)
@@ -57,13 +44,13 @@ def _past(base: str) -> str:
         return base + "d"
     if base.endswith("y") and base[-2] not in "aeou":
         return base[:-1] + "ied"
-    return base + base[-1] * (base in _DOUBLED.split()) + "ed"
+    return base + base[-1] * (base in ENGLISH["doubled"].split()) + "ed"
 
 
 def _ing(base: str) -> str:
     if base.endswith("e") and not base.endswith("ee") and base != "be":
         return base[:-1] + "ing"
-    return base + base[-1] * (base in _DOUBLED.split()) + "ing"
+    return base + base[-1] * (base in ENGLISH["doubled"].split()) + "ing"
 
 
 def _with_s(word: str) -> str:

@@ -5,10 +5,13 @@ from itertools import product
 from typing import Any
 
 from neurogame.data.forms import Condition, Draw, Form
+from neurogame.data.fragments.english import section
 from neurogame.data.fragments.inflection import Verb, plural
 from neurogame.data.fragments.lexicon import GOODS, Lexicon
 from neurogame.data.fragments.phrases import persons
 from neurogame.data.fragments.tables import Fragment, fragment, worlds
+
+ENGLISH = section("quantifiers")
 
 Counts = tuple[int, int]  # of the noun's things: (for how many the predicate is true, for how many it is false)
 Share = Callable[[Counts], bool]
@@ -28,42 +31,6 @@ _SHARES: dict[str, tuple[Share, tuple[Share, ...], tuple[Share, ...]]] = {
     "no": (lambda n: n[0] == 0, (), ()),
     "not every": (lambda n: n[1] > 0, (lambda n: n[1] > 0 and n[0] > 0,), ()),
     "some not": (lambda n: n[1] > 0, (lambda n: n[1] > 1, lambda n: n[1] > 0 and n[0] > 0), (lambda n: n[1] > 1,)),
-}
-# Of people who did something. {n} is replaced by the singular, {ns} by the plural, {e} by the end of the sentence.
-_SUBJECTS = {
-    "every {n} {u.past}{e}": "every",
-    "all {ns} {u.past}{e}": "every",
-    "each {n} {u.past}{e}": "every",
-    "some {ns} {u.past}{e}": "some",
-    "a few {ns} {u.past}{e}": "few",
-    "most {ns} {u.past}{e}": "most",
-    "at least one {n} {u.past}{e}": "one",
-    "no {n} {u.past}{e}": "no",
-    "none of the {ns} {u.past}{e}": "no",
-    "not every {n} {u.past}{e}": "not every",
-    "not all {ns} {u.past}{e}": "not every",
-    "some {ns} did not {u.base}{e}": "some not",
-    "*there was no {n} who {u.past}{e}": "no",
-    "*there was at least one {n} who {u.past}{e}": "one",
-    "*there was no {n} who did not {u.base}{e}": "every",
-    "*at least one {n} did not {u.base}{e}": "some not",
-    "*most of the {ns} {u.past}{e}": "most",
-}
-# Of things that someone did something with.
-_OBJECTS = {
-    "{a} {v.past} every {n}{e}": "every",
-    "{a} {v.past} all the {ns}{e}": "every",
-    "{a} {v.past} some of the {ns}{e}": "some",
-    "{a} {v.past} at least one {n}{e}": "one",
-    "{a} {v.past} most of the {ns}{e}": "most",
-    "{a} {v.past} none of the {ns}{e}": "no",
-    "{a} did not {v.base} any of the {ns}{e}": "no",
-    "{a} did not {v.base} all the {ns}{e}": "not every",
-    "{a} did not {v.base} every {n}{e}": "not every",
-    "*there was no {n} that {a} did not {v.base}{e}": "every",
-    "*there was no {n} that {a} {v.past}{e}": "no",
-    "*at least one {n} was {v.done} by {a}{e}": "one",
-    "*there was at least one {n} that {a} did not {v.base}{e}": "some not",
 }
 
 
@@ -139,35 +106,13 @@ def crowds(
     return tuple(different.values())
 
 
-_ONLYS = """
->only the {ns} from {m} {u.past} | c > 0 and d == 0 | c == 2 and d == 0
->*the {ns} from {m} were the only ones who {u.past} | c > 0 and d == 0 | c == 2 and d == 0
->no {n} except the ones from {m} {u.past} | c > 0 and d == 0 | c == 2 and d == 0
-every {n} from {m} {u.past} | c == 2
-every {n} from {k} {u.past} | d == 2
-at least one {n} from {m} {u.past} | c > 0
-at least one {n} from {k} {u.past} | d > 0
-no {n} from {m} {u.past} | c == 0
-no {n} from {k} {u.past} | d == 0
-not every {n} from {m} {u.past} | c < 2 |p c == 1
-not every {n} from {k} {u.past} | d < 2 |p d == 1
-some {ns} from {k} {u.past} | d > 0 |p d == 1
-all {ns}, whether from {m} or from {k}, {u.past} | c == 2 and d == 2
-*none of the {ns} from {k} {u.past} | d == 0
-*all the {ns} from {m} {u.past} | c == 2
-*there was a {n} from {k} who {u.past} | d > 0
-"""
-_SIZES = "old new small big heavy cheap dirty expensive clean wet damaged large"
-_HANDLED = "wash paint sell inspect move photograph clean count sketch label"
-
-
 def quantifier(lexicon: Lexicon) -> tuple[Fragment, ...]:
     """Every, some, most, no and their negations, over nouns with and without modifier, verbs with and without adverb.
 
     Every noun phrase denotes something (existential import): "every baker sang" entails "at least one baker sang".
     """
-    sizes = lexicon.of(_SIZES.split())
-    handled = [Verb.of(base) for base in lexicon.of(_HANDLED.split())]
+    sizes = lexicon.of(ENGLISH["sizes"].split())
+    handled = [Verb.of(base) for base in lexicon.of(ENGLISH["handled"].split())]
 
     def people(draw: Draw) -> Mapping[str, object]:
         noun = draw.one(lexicon.people)
@@ -187,15 +132,15 @@ def quantifier(lexicon: Lexicon) -> tuple[Fragment, ...]:
     before = {"{x}|{xs}": "co", "{q} {x}|{q} {xs}": "c"}
     after = {"{x}|{xs}": "co", "{x} from {m}|{xs} from {m}": "c"}
     return (
-        fragment("adjective", quantified(_SUBJECTS, before, ends), things_done, people, lexicon),
-        fragment("origin", quantified(_SUBJECTS, after, ends), things_done, people, lexicon),
+        fragment("adjective", quantified(ENGLISH["subjects"], before, ends), things_done, people, lexicon),
+        fragment("origin", quantified(ENGLISH["subjects"], after, ends), things_done, people, lexicon),
         fragment(
             "object",
-            quantified(_OBJECTS, before, ends),
+            quantified(ENGLISH["objects"], before, ends),
             things_done,
             things,
             lexicon,
             beside="{who} {v.past} a {x} | {who} did not {v.base} a {x}",
         ),
-        fragment("only", _ONLYS, worlds("c d", values=3), people, lexicon),
+        fragment("only", ENGLISH["onlys"], worlds("c d", values=3), people, lexicon),
     )

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from neurogame.evaluation.alignment import Array
-from neurogame.faithfulness.correlation import kendall
+from neurogame_bench.faithfulness.correlation import kendall
 
 
 def stability(runs: Sequence[Array]) -> float:

@@ -15,11 +15,11 @@ from rich.table import Table
 from torch import Tensor
 
 from neurogame.about import machine
-from neurogame.benchmark.timing import Progress
 from neurogame.couplings import LinearCoupling
 from neurogame.extras import need
 from neurogame.values import estimate
 from neurogame.writing import save_figure
+from neurogame_bench.timing import Progress
 
 LENGTHS = (8, 16, 32, 64, 128, 256, 512)
 HEADS, DIM, SAMPLES = 4, 64, 24

@@ -25,8 +25,8 @@ import numpy as np
 
 from neurogame.evaluation.alignment import Array, Indices
 from neurogame.evaluation.metrics import Counts, macro_f1
-from neurogame.faithfulness.correlation import kendall
 from neurogame.validation import check_choice
+from neurogame_bench.faithfulness.correlation import kendall
 
 Protocol = Literal["eraser", "ferret"]
 BINS = (1, 5, 10, 20, 50)  # % of the words, of ERASER

@@ -1,4 +1,4 @@
-"""How the comparison of `neurogame.benchmark.values` looks: as tables, and as a figure. It measures nothing."""
+"""How the comparison of `neurogame_bench.values` looks: as tables, and as a figure. It measures nothing."""
 
 from pathlib import Path
 from typing import Any

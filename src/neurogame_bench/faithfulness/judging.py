@@ -22,9 +22,9 @@ from typing import Literal
 import numpy as np
 
 from neurogame.evaluation.alignment import Array, Booleans
-from neurogame.faithfulness import deletion, plausibility
-from neurogame.faithfulness.coalitions import Answers, left_out, only, without
-from neurogame.faithfulness.intervals import Statistic, summands
+from neurogame_bench.faithfulness import deletion, plausibility
+from neurogame_bench.faithfulness.coalitions import Answers, left_out, only, without
+from neurogame_bench.intervals import Statistic, summands
 
 Rows = dict[str, Array]  # metric → summands
 Family = Literal["aopc", "left out", "curve", "mask", "auc", "pad"]

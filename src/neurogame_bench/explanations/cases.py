@@ -18,9 +18,9 @@ from neurogame.data import Pair, PairDataset, rationales
 from neurogame.evaluation.alignment import Booleans
 from neurogame.explanation import METHODS, Explanation, methods_for
 from neurogame.extras import need
-from neurogame.faithfulness.plausibility import mean_share, mean_sizes
 from neurogame.nli import NLI
 from neurogame.validation import check_count
+from neurogame_bench.faithfulness.plausibility import mean_share, mean_sizes
 
 REFERENCE = "kernelshap"  # whose time is the unit
 SAMPLES = {REFERENCE: 100}  # forward passes; the other methods do as much as they do by default

@@ -1,4 +1,4 @@
-"""What the records of `explanations_work` amount to: every metric of every row, with intervals. No model is asked.
+"""What the records of `work` amount to: every metric of every row, with intervals. No model is asked.
 
 A row is about the pairs for which it has a record; a difference of two rows is about those that both have.
 """
@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from neurogame.benchmark.explanations_cases import BASELINES, FEWEST, MOST, REFERENCE, Sample, Step, Work, sides_of
-from neurogame.benchmark.explanations_work import Record, baseline_scores
 from neurogame.evaluation.alignment import Array, Booleans
-from neurogame.faithfulness import degradation, intervals, judging
-from neurogame.faithfulness.stability import stability
+from neurogame_bench import intervals
+from neurogame_bench.explanations.cases import BASELINES, FEWEST, MOST, REFERENCE, Sample, Step, Work, sides_of
+from neurogame_bench.explanations.work import Record, baseline_scores
+from neurogame_bench.faithfulness import degradation, judging
+from neurogame_bench.faithfulness.stability import stability
 
 COMPARED = {  # metric → (ours, theirs) whose difference has an interval of its own
     **dict.fromkeys(

@@ -45,10 +45,10 @@ import torch
 
 from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
-from neurogame.benchmark.values_view import figure, table
 from neurogame.extras import need
 from neurogame.game import value
 from neurogame.values import estimate, estimate_game
+from neurogame_bench.values_view import figure, table
 
 __all__ = ["figure", "run", "table"]
 

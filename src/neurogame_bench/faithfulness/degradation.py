@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from neurogame.evaluation.alignment import Array
-from neurogame.faithfulness.intervals import Figure
+from neurogame_bench.intervals import Figure
 
 MOVED = 0.5  # share of the words whose scores are exchanged
 

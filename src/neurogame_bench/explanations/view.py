@@ -1,4 +1,4 @@
-"""How the comparison of `neurogame.benchmark.explanations` looks: as tables, and as a figure. It measures nothing."""
+"""How the comparison of `neurogame_bench.explanations` looks: as tables, and as a figure. It measures nothing."""
 
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,8 @@
 """How good the explanations of a model are: every method beside what it must beat, on the same pairs.
 
-`run` measures; `table` and `figure` (in `explanations_view`) show what it found. `explanations_cases` has the pairs and
-the steps, `explanations_work` what is asked of the model, `explanations_report` what it amounts to. Metrics are those
-of `neurogame.faithfulness`, defined there. What is particular to this benchmark:
+`run` measures; `table` and `figure` (in `view`) show what it found. `cases` has the pairs and
+the steps, `work` what is asked of the model, `summary` what it amounts to. Metrics are those
+of `neurogame_bench.faithfulness`, defined there. What is particular to this benchmark:
 
 - pairs — `random.Random(seed).sample` of the data, and as many of the pairs with human highlights, which are the same
   where the data have them. A row may have a limit: the first pairs only. Pairs that a method cannot explain are left
@@ -29,7 +29,14 @@ from pathlib import Path
 from typing import Any
 
 from neurogame.about import machine
-from neurogame.benchmark.explanations_cases import (
+from neurogame.data import load as load_pairs
+from neurogame.explanation import METHODS
+from neurogame.explanation.record import plain
+from neurogame.extras import need
+from neurogame.nli import NLI, load
+from neurogame.validation import check_count
+from neurogame_bench import intervals
+from neurogame_bench.explanations.cases import (
     REFERENCE,
     SAMPLES,
     Step,
@@ -39,17 +46,10 @@ from neurogame.benchmark.explanations_cases import (
     options_of,
     samples_of,
 )
-from neurogame.benchmark.explanations_report import Records, report
-from neurogame.benchmark.explanations_view import figure, table
-from neurogame.benchmark.explanations_work import SEEDS, WORD_PAIRS, Record, perform
-from neurogame.benchmark.timing import Progress
-from neurogame.data import load as load_pairs
-from neurogame.explanation import METHODS
-from neurogame.explanation.record import plain
-from neurogame.extras import need
-from neurogame.faithfulness import intervals
-from neurogame.nli import NLI, load
-from neurogame.validation import check_count
+from neurogame_bench.explanations.summary import Records, report
+from neurogame_bench.explanations.view import figure, table
+from neurogame_bench.explanations.work import SEEDS, WORD_PAIRS, Record, perform
+from neurogame_bench.timing import Progress
 
 __all__ = ["beside", "collect", "figure", "perform", "prepare", "run", "table"]
 

@@ -21,9 +21,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from neurogame.about import machine
 from neurogame.attention import NeuroGameAttention
-from neurogame.benchmark.timing import Progress, Run, interleaved, peak_memory
 from neurogame.extras import need
 from neurogame.writing import save_figure
+from neurogame_bench.timing import Progress, Run, interleaved, peak_memory
 
 DIM, HEADS = 768, 12
 # batch, tokens, couplings, with backward, target (ratio to MHA), as they were set before the work began

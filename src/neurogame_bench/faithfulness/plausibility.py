@@ -20,8 +20,8 @@ import numpy as np
 
 from neurogame.evaluation.alignment import Array, Booleans
 from neurogame.extras import need
-from neurogame.faithfulness.deletion import ranking, share
 from neurogame.validation import check_choice
+from neurogame_bench.faithfulness.deletion import ranking, share
 
 Unit = Literal["document", "pair"]
 Rule = Literal["share", "size", "positive"]

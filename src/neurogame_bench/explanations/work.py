@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from neurogame.benchmark.explanations_cases import (
+from neurogame.data import Pair
+from neurogame.data.removal import Mode
+from neurogame.evaluation.alignment import Array, Booleans
+from neurogame.explanation import Explanation, removal
+from neurogame.explanation.reading import Reading, read
+from neurogame.explanation.record import plain
+from neurogame.nli import NLI
+from neurogame_bench import intervals
+from neurogame_bench.explanations.cases import (
     FEWEST,
     MOST,
     Sample,
@@ -27,17 +35,10 @@ from neurogame.benchmark.explanations_cases import (
     sides_of,
     words_of,
 )
-from neurogame.data import Pair
-from neurogame.data.removal import Mode
-from neurogame.evaluation.alignment import Array, Booleans
-from neurogame.explanation import Explanation, removal
-from neurogame.explanation.reading import Reading, read
-from neurogame.explanation.record import plain
-from neurogame.faithfulness import baselines, interaction, intervals, judging
-from neurogame.faithfulness.coalitions import Answers, left_out
-from neurogame.faithfulness.correlation import spearman
-from neurogame.faithfulness.degradation import degraded
-from neurogame.nli import NLI
+from neurogame_bench.faithfulness import baselines, interaction, judging
+from neurogame_bench.faithfulness.coalitions import Answers, left_out
+from neurogame_bench.faithfulness.correlation import spearman
+from neurogame_bench.faithfulness.degradation import degraded
 
 Record = dict[str, Any]
 SEEDS = 3  # runs that stability compares

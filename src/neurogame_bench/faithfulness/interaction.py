@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 
 from neurogame.evaluation.alignment import Array
-from neurogame.faithfulness.correlation import spearman
+from neurogame_bench.faithfulness.correlation import spearman
 
 Pairs = Sequence[tuple[int, int]]
 

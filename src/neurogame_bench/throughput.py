@@ -16,11 +16,11 @@ from torch import Tensor
 from transformers import BertConfig
 
 from neurogame.about import machine
-from neurogame.benchmark.timing import Progress, Run, seconds_each
 from neurogame.extras import need
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
 from neurogame.modeling.configuration import Head
 from neurogame.writing import save_figure
+from neurogame_bench.timing import Progress, Run, seconds_each
 
 BATCH = 64
 SIZES = {  # of MiniLM-L6

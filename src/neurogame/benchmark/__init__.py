@@ -1,1 +1,0 @@
-"""Comparisons with other implementations; what each measures is said in its module."""
