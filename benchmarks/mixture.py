@@ -23,8 +23,8 @@ from common import progress
 from neurogame.data import Pair, load
 from neurogame.labels import LABELS
 
-WEIGHTS = {"snli": 1.6, "snli_cad": 1.5, "mnli": 2.0, "crowd": 1.0, "wanli": 1.0, "mpe": 0.5, "toy": 0.0}
-WEIGHTS |= {"syntactic": 1.0, "fragments": 2.0}
+WEIGHTS = {"snli": 1.6, "snli_cad": 1.5, "mnli": 2.0, "crowd": 0.6, "wanli": 1.0, "mpe": 0.0, "toy": 0.0}
+WEIGHTS |= {"syntactic": 2.0, "fragments": 2.5}
 GENERATED = {"toy": "toy/train", "fragments": "fragments/train"}
 UNBALANCED = ("syntactic",)
 HELD_OUT = ("mnli", 2000)

@@ -262,6 +262,35 @@ def test_a_run_that_stopped_for_want_of_patience_stays_stopped(configure, monkey
     assert [e["eval_accuracy"] for e in metrics["history"] if "eval_accuracy" in e] == [0.5, 0.6, 0.5]
 
 
+def test_a_run_can_be_ended_at_its_last_checkpoint(configure, monkeypatch):  # noqa: F811
+    config = configure(epochs=9)
+    values = iter((0.6, 0.5))  # and then it is interrupted
+
+    def measured(_):
+        for value in values:
+            return {"accuracy": value, "loss": 1.0}
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "measured", measured)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, show_progress=False)
+    best = load_file(config.folder / "best" / "model.safetensors")
+    metrics = train(config, resume=True, end=True, show_progress=False)
+    assert metrics["steps"] == 6
+    assert [e["eval_accuracy"] for e in metrics["history"] if "eval_accuracy" in e] == [0.6, 0.5]
+    model = load_file(config.folder / "model" / "model.safetensors")
+    assert all(torch.equal(best[name], model[name]) for name in best if not name.startswith("classifier.out."))
+
+
+def test_nothing_to_end(configure):  # noqa: F811
+    config = configure()
+    for resume in (False, True):
+        with pytest.raises(ConfigError, match=r"nothing to end: .* holds no checkpoint"):
+            train(config, resume=resume, end=True, show_progress=False)
+    assert not config.folder.exists()
+
+
 def test_nothing_to_resume(configure):  # noqa: F811
     config = configure()
     with pytest.raises(ConfigError, match="holds no run"):

@@ -16,6 +16,9 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Over the file, as in training.epochs=1; may be repeated."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of this run.")] = False,
+    end: Annotated[
+        bool, typer.Option("--end", help="With --resume: no further step; finish with the best model so far.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the run file, and read its data.")] = False,
     as_json: common.Json = False,
 ) -> None:
@@ -39,7 +42,7 @@ def train(
             else:
                 typer.echo("\n".join(data.summary() for data in sets))
             return
-        metrics = training.train(run, resume=resume)
+        metrics = training.train(run, resume=resume, end=end)
         if not metrics:  # another process writes the results
             return
         if as_json:

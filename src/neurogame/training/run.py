@@ -44,14 +44,21 @@ from neurogame.training.trainer import NeuroGameTrainer, readable
 from neurogame.writing import write_text
 
 
-def train(config: RunConfig, *, resume: bool = False, show_progress: bool = True) -> dict[str, Any]:
+def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_progress: bool = True) -> dict[str, Any]:
     """Run it; returns what metrics.json holds.
 
     Args:
         config: the checked run file.
         resume: go on from the last whole checkpoint in the run's folder.
+        end: with `resume`: take no further step; the best model so far is the result.
         show_progress: bars on stderr.
+
+    Raises:
+        ConfigError: the folder holds another run, or none that can be resumed or ended.
+        TrainingError: training diverged, or a checkpoint cannot be read or written.
     """
+    if end and not (resume and checkpoints(config.folder / "checkpoints")):
+        raise ConfigError(f"nothing to end: {config.folder} holds no checkpoint of a run to resume")
     first = int(os.environ.get("RANK", "0")) == 0
     if first:
         _claim(config.folder, config, resume=resume)
@@ -66,7 +73,7 @@ def train(config: RunConfig, *, resume: bool = False, show_progress: bool = True
         if first and not resume:
             shutil.rmtree(config.folder)  # nothing has happened yet, and nothing is to be in the way of the next try
         raise
-    _run(trainer, resume=resume)
+    _run(trainer, resume=resume, end=end)
     if not trainer.is_world_process_zero():
         return {}
     nli = finish(config, trainer, splits)
@@ -135,13 +142,13 @@ def _tidy(folder: Path) -> None:
         shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
-def _run(trainer: NeuroGameTrainer, *, resume: bool) -> None:
-    """Train to the end; a resumed run that had stopped for want of patience stays stopped."""
+def _run(trainer: NeuroGameTrainer, *, resume: bool, end: bool) -> None:
+    """Train to the end; a resumed run that is to end here, or had stopped for want of patience, takes no step."""
     whole = checkpoints(Path(trainer.args.output_dir)) if resume else []
     if whole:
         with readable(whole[-1]):
             state = TrainerState.load_from_json(str(whole[-1] / "trainer_state.json"))
-        if exhausted(state.log_history, trainer.recipe.patience):
+        if end or exhausted(state.log_history, trainer.recipe.patience):
             trainer.state = state
             return
     try:
