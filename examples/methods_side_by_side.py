@@ -1,4 +1,4 @@
-"""The same pair explained by six methods: where they agree, where they do not, and what each cost.
+"""The same pair explained by five methods: where they agree, where they do not, and what each cost.
 
 You see that "the explanation" does not exist: methods answer different questions. Each is compared with the removal of
 one word at a time (`occlusion`, by Kendall's τ), and by how far the answer falls without its first two words.
@@ -8,7 +8,7 @@ import neurogame
 from neurogame_bench.faithfulness.correlation import kendall
 
 PREMISE, HYPOTHESIS = "Three musicians rehearse in an empty hall.", "The hall is full of people."
-METHODS = ("occlusion", "presence", "gradient", "decision", "game", "attention")
+METHODS = ("decision", "input", "occlusion", "gradient", "random")
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ def without(text: str, words: set[str]) -> str:
 def main() -> None:
     """Explain, check the sum, remove the words."""
     nli = neurogame.load()
-    why = nli.explain(PREMISE, HYPOTHESIS, method="presence", contrast="neutral")
+    why = nli.explain(PREMISE, HYPOTHESIS, contrast="neutral")
     print(f"{why.prediction.label}, rather than {why.contrast}, because of")
     ranked = sorted(range(len(why.words)), key=lambda i: -why.scores[i])
     for i in ranked[:4]:
