@@ -41,10 +41,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import RESULTS, progress, show
-from effects import FAILS, HOLDS, NOTHING, Record, partial_spearman, resampled, spearman, verdict
-from explanations import checksum
 from phrases import INTENSIFIERS, bare, is_negation
-from study import Study, read, write
 
 from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
@@ -57,7 +54,6 @@ from neurogame.explanation import Explanation
 from neurogame.explanation.decision import is_grounded
 from neurogame.explanation.reading import Question, Reading, has_readout
 from neurogame.explanation.reading import read as read_pair
-from neurogame.explanation.record import plain
 from neurogame.explanation.refinement import residual_shapley
 from neurogame.explanation.removal import InputGame, evaluate
 from neurogame.grounding.coalitions import centred, draw
@@ -67,7 +63,9 @@ from neurogame.hamiltonian import Hamiltonian
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, load
 from neurogame.readout import LabelValues, label_values
+from neurogame.records import plain
 from neurogame_bench import intervals
+from neurogame_bench.effects import FAILS, HOLDS, NOTHING, partial_spearman, spearman, verdict
 from neurogame_bench.explanations.cases import draw as draw_pairs
 from neurogame_bench.explanations.cases import words_of
 from neurogame_bench.explanations.work import WORD_PAIRS
@@ -75,6 +73,8 @@ from neurogame_bench.faithfulness import interaction
 from neurogame_bench.faithfulness.coalitions import left_out
 from neurogame_bench.faithfulness.correlation import spearman as rank_correlation
 from neurogame_bench.faithfulness.deletion import entropy
+from neurogame_bench.intervals import resampled
+from neurogame_bench.study import Record, Study, checksum, read, write
 
 DRAWN = 500  # pairs that benchmarks/explanations.py draws
 LAWS = ("mixed", "shapley", "banzhaf", "uniform")  # uniform: each word with probability p ~ U(0, 1)
@@ -817,7 +817,7 @@ def measure(
         if name == "claims":
             settings["drawn"] = min(len(some), max(0, limits["claims"] - start))
         keeper, key = study(settings), f"{name} {start}"
-        record = None if fresh else keeper.found(key, bench.seed)
+        record = None if fresh else keeper.record(key, bench.seed)
         if record is None:
             began = time.perf_counter()
             made = [row(bench, pair, start + k) for k, pair in enumerate(some)]

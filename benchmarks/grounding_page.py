@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from common import RESULTS, progress
-from effects import Record
 from grounding import ACCOUNTS, BUDGETS, COMPARED, CORRELATED, DELTAS, METHODS, PARTS
 from results_page import pipes
-from study import read
 
 from neurogame.writing import write_text
+from neurogame_bench.study import Record, read
 
 BEGIN, END = "<!-- results/grounding.json: begin -->", "<!-- results/grounding.json: end -->"
 HOLDS = {"≥": ge, "≤": le}

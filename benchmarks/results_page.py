@@ -17,11 +17,12 @@ from typing import Any
 
 import results_figures as draw
 from common import RESULTS, progress
-from effects import FEW, NOTHING, Interval, Record
 from results_text import ABLATIONS, ALIKE, CLAIMS, END, GROUPS, INTRO, OOD, SETS, TABLE
-from study import read
 
 from neurogame.evaluation import Report, combine, figures
+from neurogame_bench.effects import FEW, NOTHING
+from neurogame_bench.intervals import Interval
+from neurogame_bench.study import Record, read
 
 NEEDED = {
     "table": "benchmarks/table.py",
