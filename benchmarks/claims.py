@@ -29,7 +29,6 @@ import torch
 from common import arguments, show
 from layer_claims import between, claim, of_convergence, of_decision, of_dev, of_phrases
 from observe import observe
-from phrases import is_negation
 from transformers import BertConfig
 
 import neurogame
@@ -43,6 +42,7 @@ from neurogame.modeling.loading import quiet
 from neurogame.modeling.model import overhead as head_parameters
 from neurogame.nli import NLI
 from neurogame_bench.effects import FAILS, HOLDS, RESAMPLES, bootstrap, t_interval, together, verdict
+from neurogame_bench.phrases import is_negation
 from neurogame_bench.study import Record, Study, Task, chosen, read, slug
 
 CHEAP = ("budget", "overhead")  # they only read results, which may be new: never kept

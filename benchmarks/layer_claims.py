@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from common import progress
 from observe import Seen, observe
-from phrases import INTENSIFIERS, NEGATORS, bare, clause_markers, is_negation, is_quantifier, phrases
 
 from neurogame.data import PairDataset
 from neurogame.labels import LABELS
@@ -31,6 +30,7 @@ from neurogame_bench.effects import (
     verdict,
 )
 from neurogame_bench.intervals import Interval, resampled
+from neurogame_bench.phrases import INTENSIFIERS, NEGATORS, bare, clause_markers, is_negation, is_quantifier, phrases
 from neurogame_bench.study import Record
 
 PRECISE = 512  # coalitions per law where ranks are compared; the model itself uses 24

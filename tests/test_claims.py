@@ -26,7 +26,7 @@ def effects(_importable):
 
 @pytest.fixture
 def phrases(_importable):
-    return import_module("phrases")
+    return import_module("neurogame_bench.phrases")
 
 
 @pytest.fixture

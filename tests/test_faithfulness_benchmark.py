@@ -19,7 +19,7 @@ from neurogame.data import load as load_pairs
 from neurogame.explanation import removal
 from neurogame.explanation.reading import read
 from neurogame.nli import NLI
-from neurogame_bench import explanations, intervals
+from neurogame_bench import explanations, intervals, pages
 from neurogame_bench.explanations import cases, steps, summary, view, work
 from neurogame_bench.explanations.cases import Work
 from neurogame_bench.faithfulness import judging
@@ -585,14 +585,15 @@ def test_a_run_goes_on_where_it_stopped(targets, nli, marked, small, tmp_path, c
 
     page = import_module("explanations_page")
     found = json.loads(study.result.read_text())
-    text = page.insert(f"by hand\n{page.BEGIN}\nold\n{page.END}\nmore\n", page.tables(found))
+    begin, end = pages.markers(page.NAME)
+    text = pages.insert(f"by hand\n{begin}\nold\n{end}\nmore\n", page.tables(found), page.NAME)
     assert text.startswith("by hand\n")
-    assert text.endswith(f"{page.END}\nmore\n")
+    assert text.endswith(f"{end}\nmore\n")
     assert "old" not in text
     assert "| seconds, decision / kernelshap | ≤ 0.02 | – | – | not measured |" in text
-    assert page.insert(text, page.tables(found)) == text
+    assert pages.insert(text, page.tables(found), page.NAME) == text
     with pytest.raises(SystemExit, match="the page has no"):
-        page.insert("nothing", "tables")
+        pages.insert("nothing", "tables", page.NAME)
 
 
 def test_targets_are_about_rows_that_can_exist(targets):
