@@ -20,21 +20,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import progress, show
-from effects import Booleans, Record, compared, packed, spread, unpacked
+from common import arguments, encoder, named, progress, show
 from features import Features, features
-from study import Study, Task, arguments, chosen, encoder, named
 from torch import nn
 from transformers import AutoConfig, BertConfig
 
 from neurogame.attention import NeuroGameOutput
 from neurogame.data import load
+from neurogame.evaluation.alignment import Booleans
 from neurogame.labels import LABELS
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
 from neurogame.modeling.heads import NeuroGamePooling
 from neurogame.modeling.loading import quiet
 from neurogame.modeling.model import overhead
 from neurogame.training.randomness import derive
+from neurogame_bench.effects import compared, packed, spread, unpacked
+from neurogame_bench.study import Record, Study, Task, chosen
 
 WARMUP, CLIP, DROPOUT = 0.05, 1.0, 0.1
 PADDING_ID = 0  # of the encoder without layers; nothing is ever looked up in it

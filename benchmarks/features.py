@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import progress
-from study import named, read, write
+from common import named, progress
 from torch import Tensor
 from transformers import AutoConfig
 
@@ -26,6 +25,7 @@ from neurogame.data.batching import collate, encode, sorted_batches
 from neurogame.modeling.configuration import special_token_ids
 from neurogame.modeling.loading import load_encoder, load_tokenizer
 from neurogame.training.randomness import generator
+from neurogame_bench.study import read, write
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from common import RESULTS, progress
-from effects import Record
-from grounding import ACCOUNTS, BUDGETS, COMPARED, CORRELATED, DELTAS, METHODS, PARTS
-from results_page import pipes
-from study import read
 
 from neurogame.writing import write_text
+from neurogame_bench.grounding.enumeration import CORRELATED
+from neurogame_bench.grounding.parts import PARTS
+from neurogame_bench.grounding.r2 import ACCOUNTS
+from neurogame_bench.grounding.refined import BUDGETS, COMPARED, METHODS
+from neurogame_bench.grounding.second_order import DELTAS
+from neurogame_bench.pages import pipes, update
+from neurogame_bench.study import Record, read
 
-BEGIN, END = "<!-- results/grounding.json: begin -->", "<!-- results/grounding.json: end -->"
+NAME = "results/grounding.json"  # of the markers
 HOLDS = {"≥": ge, "≤": le}
 Figure = Mapping[str, Any]
 Found = Mapping[str, Any]  # the parts of one name
@@ -344,15 +347,6 @@ def tables(whole: Record) -> str:
     return "\n\n".join(blocks)
 
 
-def insert(page: str, text: str) -> str:
-    """The page with `text` between its markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"the page has no {BEGIN} and {END}, between which the tables go")
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"
-
-
 def _accuracy(path: Path) -> float:
     """On SNLI dev, in what `neurogame evaluate --json` or benchmarks/ship.py wrote."""
     found = read(path) or {}
@@ -377,9 +371,7 @@ def main() -> None:
     if args.accuracy is not None:
         whole["accuracy"] = {"shipped": _accuracy(RESULTS / "embedded.json"), "grounded": _accuracy(args.accuracy)}
         write_text(args.results, json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
-    if not args.page.exists():
-        raise SystemExit(f"no {args.page}; it must have {BEGIN} and {END}, between which the tables go")
-    args.page.write_text(insert(args.page.read_text(encoding="utf-8"), tables(whole)), encoding="utf-8")
+    update(args.page, tables(whole), NAME)
     progress(f"wrote the tables of {args.page}")
 
 

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from common import RESULTS, show
-from study import write
 
 from neurogame.about import machine
+from neurogame_bench.study import write
 
 TARGET = 2.5  # seconds
 OPTIONAL = ("matplotlib", "fastapi", "captum", "sklearn")

@@ -10,29 +10,28 @@ from typing import Any
 
 import numpy as np
 from common import progress
-from effects import (
-    FAILS,
-    HOLDS,
-    Interval,
-    Record,
-    bootstrap,
-    gap,
-    partial_spearman,
-    percentile_ranks,
-    relative,
-    resampled,
-    sign_test,
-    spearman,
-    together,
-    verdict,
-)
 from observe import Seen, observe
-from phrases import INTENSIFIERS, NEGATORS, bare, clause_markers, is_negation, is_quantifier, phrases
 
 from neurogame.data import PairDataset
 from neurogame.labels import LABELS
 from neurogame.modeling.heads import NeuroGamePooling
 from neurogame.nli import NLI
+from neurogame_bench.effects import (
+    FAILS,
+    HOLDS,
+    bootstrap,
+    gap,
+    partial_spearman,
+    percentile_ranks,
+    relative,
+    sign_test,
+    spearman,
+    together,
+    verdict,
+)
+from neurogame_bench.intervals import Interval, resampled
+from neurogame_bench.phrases import INTENSIFIERS, NEGATORS, bare, clause_markers, is_negation, is_quantifier, phrases
+from neurogame_bench.study import Record
 
 PRECISE = 512  # coalitions per law where ranks are compared; the model itself uses 24
 

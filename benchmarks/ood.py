@@ -22,10 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from common import Clock, portable, progress, show
-from effects import Record, compared, spread, t_interval
+from common import Clock, arguments, portable, progress, show
 from rich.console import Console
-from study import Study, Task, arguments, slug, write
 
 from neurogame import embedded
 from neurogame.about import machine
@@ -34,6 +32,8 @@ from neurogame.data import load as load_pairs
 from neurogame.evaluation import Report, Row, evaluate
 from neurogame.modeling.loading import quiet
 from neurogame.nli import load
+from neurogame_bench.effects import compared, spread, t_interval
+from neurogame_bench.study import Record, Study, Task, slug, write
 
 HEADS = ("neurogame", "cls", "mean")
 SIZES = {"hans": 2400, "snli_hard/dev": 1500, "sick/test": 1500, "anli/test": 900}

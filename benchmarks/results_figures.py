@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from effects import Record
-
 from neurogame.evaluation.figures import COLOURS
 from neurogame.extras import need
+from neurogame_bench.study import Record
 
 _GREY = "0.6"
 

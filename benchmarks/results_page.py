@@ -17,11 +17,13 @@ from typing import Any
 
 import results_figures as draw
 from common import RESULTS, progress
-from effects import FEW, NOTHING, Interval, Record
 from results_text import ABLATIONS, ALIKE, CLAIMS, END, GROUPS, INTRO, OOD, SETS, TABLE
-from study import read
 
 from neurogame.evaluation import Report, combine, figures
+from neurogame_bench.effects import FEW, NOTHING
+from neurogame_bench.intervals import Interval
+from neurogame_bench.pages import pipes
+from neurogame_bench.study import Record, read
 
 NEEDED = {
     "table": "benchmarks/table.py",
@@ -34,14 +36,6 @@ NEEDED = {
 
 
 # --- cells --------------------------------------------------------------------------------------------------------
-
-
-def pipes(head: Sequence[str], cells: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A Markdown table; the first `left` columns are text."""
-    rule = ["---" if k < left else "---:" for k in range(len(head))]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in (head, rule, *cells)
-    )
 
 
 def accuracy(found: Record, digits: int = 1) -> str:

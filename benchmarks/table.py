@@ -22,19 +22,20 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from common import show
-from effects import Booleans, Record, compared, packed, spread, t_interval, unpacked
-from study import Study, Task, arguments, chosen, encoder, named, slug
+from common import arguments, encoder, named, show
 
 from neurogame.data import PairDataset
 from neurogame.data import load as load_pairs
 from neurogame.evaluation import Row as Result
 from neurogame.evaluation import evaluate
+from neurogame.evaluation.alignment import Booleans
 from neurogame.labels import LABELS
 from neurogame.modeling.loading import quiet
 from neurogame.nli import load
 from neurogame.training import train
 from neurogame.training.config import RunConfig, parse_config
+from neurogame_bench.effects import compared, packed, spread, t_interval, unpacked
+from neurogame_bench.study import Record, Study, Task, chosen, slug
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 RECIPE = {

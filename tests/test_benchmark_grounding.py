@@ -15,6 +15,11 @@ from neurogame.data import Pair, PairDataset
 from neurogame.explanation.removal import evaluate
 from neurogame.grounding import r_squared
 from neurogame.nli import NLI
+from neurogame_bench.grounding import figures, r2, refined
+from neurogame_bench.grounding.bench import Bench, coalitions
+from neurogame_bench.grounding.parts import PARTS, measure
+from neurogame_bench.pages import markers
+from neurogame_bench.study import Study
 
 BENCHMARKS = str(Path(__file__).resolve().parent.parent / "benchmarks")
 LIMITS = {"r2": 3, "enumeration": 1, "refined": 1, "refined_large": 0, "rationale": 2, "cost": 2}
@@ -28,46 +33,46 @@ def grounding(monkeypatch):
 
 
 @pytest.fixture
-def bench(grounding):
+def bench():
     pairs = tuple(Pair(p, h) for p, h in tiny.PAIRS)
     nli = NLI(tiny.game_model(), tiny.tokenizer(), name="tiny")
-    return grounding.Bench(nli, PairDataset(pairs, "tiny", "tests"))
+    return Bench(nli, PairDataset(pairs, "tiny", "tests"))
 
 
-def test_pearson_of_moments_is_that_of_all_words(grounding, random):
+def test_pearson_of_moments_is_that_of_all_words(random):
     x, y = random(0, 30), random(1, 30)
     y = y + x
-    rows = np.array([grounding.moments(x[a : a + 10], y[a : a + 10]) for a in (0, 10, 20)])
+    rows = np.array([figures.moments(x[a : a + 10], y[a : a + 10]) for a in (0, 10, 20)])
     expected = np.corrcoef(x.numpy(), y.numpy())[0, 1]
-    assert grounding.pearson(rows.sum(0)) == pytest.approx(expected)
-    assert np.isnan(grounding.pearson(np.array(grounding.moments(x, torch.ones(30)))))
+    assert figures.pearson(rows.sum(0)) == pytest.approx(expected)
+    assert np.isnan(figures.pearson(np.array(figures.moments(x, torch.ones(30)))))
 
 
-def test_r2_of_summed_squares_is_that_of_the_library(grounding, random):
+def test_r2_of_summed_squares_is_that_of_the_library(random):
     said, base = random(0, 12, 3), random(2, 3)
-    predicted = [said + 0.1 * (k + 1) * random(k + 3, 12, 3) for k in range(len(grounding.ACCOUNTS))]
+    predicted = [said + 0.1 * (k + 1) * random(k + 3, 12, 3) for k in range(len(r2.ACCOUNTS))]
     parts = [slice(0, 5), slice(5, 12)]
-    sums = np.array([grounding._squares([p[at] for p in predicted], said[at], base) for at in parts]).sum(0)
-    for name, guess in zip(grounding.ACCOUNTS, predicted, strict=True):
-        assert grounding.about_base(name)(sums) == pytest.approx(r_squared(guess, said, base))
-        assert grounding.about_mean(name)(sums) == pytest.approx(r_squared(guess, said))
+    sums = np.array([r2._squares([p[at] for p in predicted], said[at], base) for at in parts]).sum(0)
+    for name, guess in zip(r2.ACCOUNTS, predicted, strict=True):
+        assert r2.about_base(name)(sums) == pytest.approx(r_squared(guess, said, base))
+        assert r2.about_mean(name)(sums) == pytest.approx(r_squared(guess, said))
 
 
-def test_accounts_of_a_game_whose_heads_are_linear_are_the_game(grounding, bench):
+def test_accounts_of_a_game_whose_heads_are_linear_are_the_game(bench):
     """Anchors far beyond every V: no interactions, so that nothing is lost without them."""
     _, game = bench.reading(bench.dev[1])
     far = game.anchor + 1e4 * torch.nn.functional.normalize(game.anchor, dim=-1)
     linear = type(game)(game.V.double(), far.double(), game.R.double(), game.base.double())
-    found = grounding.accounts(linear, exact.all_coalitions(linear.players))
+    found = r2.accounts(linear, exact.all_coalitions(linear.players))
     for account in found.values():
         torch.testing.assert_close(account, found["game"], atol=2e-3, rtol=0)
 
 
-def test_a_recalled_answer_is_the_model_s(grounding, bench):
+def test_a_recalled_answer_is_the_model_s(bench):
     pair = bench.dev[0]
-    recalled = grounding.Recalled(bench.nli)
-    readings = [grounding.Bench(nli, bench.dev).reading(pair)[0] for nli in (bench.nli, recalled)]
-    C = grounding.coalitions("uniform", len(readings[0].units.read), 12, (0, 0))
+    recalled = refined.Recalled(bench.nli)
+    readings = [Bench(nli, bench.dev).reading(pair)[0] for nli in (bench.nli, recalled)]
+    C = coalitions("uniform", len(readings[0].units.read), 12, (0, 0))
     truth, first = (evaluate(reading, C) for reading in readings)
     known = len(recalled.known)
     again = evaluate(readings[1], C.flip(0)).flip(0)
@@ -77,19 +82,19 @@ def test_a_recalled_answer_is_the_model_s(grounding, bench):
 
 
 @pytest.mark.parametrize("part", ["r2", "enumeration", "refined", "rationale", "cost", "second_order", "claims"])
-def test_each_part_runs_and_goes_on_where_it_stopped(grounding, bench, tmp_path, part, monkeypatch):
+def test_each_part_runs_and_goes_on_where_it_stopped(bench, tmp_path, part, monkeypatch):
     pytest.importorskip("captum")
-    monkeypatch.setattr(grounding, "REFERENCE", 600)
+    monkeypatch.setattr(refined, "REFERENCE", 600)
 
     def study(settings):
-        return grounding.Study("grounding/tiny", settings, tmp_path / "results", tmp_path / "runs")
+        return Study("grounding/tiny", settings, tmp_path / "results", tmp_path / "runs")
 
-    first = grounding.measure(bench, part, LIMITS, study)
+    first = measure(bench, part, LIMITS, study)
     assert first["pairs"] == LIMITS[part] or part in ("enumeration", "refined", "claims")
-    assert grounding.PARTS[part].table(first)
-    monkeypatch.setattr(grounding.Bench, "reading", None)  # nothing is asked of the model again
-    monkeypatch.setattr(grounding.Bench, "explain", None)
-    assert grounding.measure(bench, part, LIMITS, study) == first
+    assert PARTS[part].table(first)
+    monkeypatch.setattr(Bench, "reading", None)  # nothing is asked of the model again
+    monkeypatch.setattr(Bench, "explain", None)
+    assert measure(bench, part, LIMITS, study) == first
 
 
 def test_the_page_has_every_part_and_says_what_was_met(grounding, bench, tmp_path, monkeypatch):
@@ -97,17 +102,17 @@ def test_the_page_has_every_part_and_says_what_was_met(grounding, bench, tmp_pat
     results = tmp_path / "grounding.json"
 
     def study(settings):
-        return grounding.Study("grounding/tiny", settings, tmp_path, tmp_path / "runs")
+        return Study("grounding/tiny", settings, tmp_path, tmp_path / "runs")
 
     head = {"machine": {}, "protocol": {"source": "readout", "weights": 1, "data": "tiny"}}
     for part in ("r2", "cost"):
-        grounding.publish(results, "readout", head, part, grounding.measure(bench, part, LIMITS, study))
+        grounding.publish(results, "readout", head, part, measure(bench, part, LIMITS, study))
     whole = json.loads(results.read_text())
     assert list(whole["readout"]["parts"]) == ["r2", "cost"]
     whole["accuracy"] = {"shipped": 0.848, "grounded": 0.842}
     results.write_text(json.dumps(whole))
     path = tmp_path / "page.md"
-    path.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
+    path.write_text("before\n{}\nold\n{}\nafter\n".format(*markers(page.NAME)))
     monkeypatch.setattr(sys, "argv", ["grounding_page.py", "--results", str(results), "--page", str(path)])
     page.main()
     text = path.read_text()

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from neurogame_bench.intervals import resampled
+
 BENCHMARKS = str(Path(__file__).resolve().parent.parent / "benchmarks")
 
 
@@ -19,17 +21,17 @@ def _importable(monkeypatch):
 
 @pytest.fixture
 def effects(_importable):
-    return import_module("effects")
+    return import_module("neurogame_bench.effects")
 
 
 @pytest.fixture
 def phrases(_importable):
-    return import_module("phrases")
+    return import_module("neurogame_bench.phrases")
 
 
 @pytest.fixture
 def study(_importable, tmp_path):
-    module = import_module("study")
+    module = import_module("neurogame_bench.study")
     return module.Study("tiny", {"pairs": 3}, tmp_path / "results", tmp_path / "runs")
 
 
@@ -163,7 +165,7 @@ def test_partial_spearman_is_the_correlation_of_residual_ranks(effects):
     design = np.stack([np.ones(300), rank[2]], 1)
     left = [of - design @ np.linalg.lstsq(design, of, rcond=None)[0] for of in rank[:2]]
     assert effects.partial_spearman(x, y, z) == pytest.approx(np.corrcoef(*left)[0, 1])
-    low, high = effects.resampled(effects.partial_spearman, x, y, z, resamples=50)
+    low, high = resampled(effects.partial_spearman, x, y, z, resamples=50)
     assert low < effects.partial_spearman(x, y, z) < high
 
 
@@ -229,14 +231,14 @@ def test_results_alone_are_enough_to_go_on(study):
     study.run([("a", 0)], lambda task: {"accuracy": 0.5}, jobs=1)
     study.collect(["a"], [0])
     study.file("a", 0).unlink()
-    assert study.found("a", 0)["accuracy"] == 0.5
-    assert study.found("a", 1) is None
+    assert study.record("a", 0)["accuracy"] == 0.5
+    assert study.record("a", 1) is None
 
 
 def test_a_run_under_another_protocol_does_not_count(study):
     study.run([("a", 0)], lambda task: {"accuracy": 0.5}, jobs=1)
     other = type(study)(study.name, {"pairs": 4}, study.results, study.runs)
-    assert other.found("a", 0) is None
+    assert other.record("a", 0) is None
 
 
 def test_files_have_plain_names(study):
@@ -246,7 +248,7 @@ def test_files_have_plain_names(study):
 
 def test_an_unknown_row_is_refused():
     with pytest.raises(SystemExit, match="unknown row 'x'; allowed: a, b"):
-        import_module("study").chosen(["a", "b"], ["x"])
+        import_module("neurogame_bench.study").chosen(["a", "b"], ["x"])
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -295,6 +297,6 @@ def test_paragraphs_are_filled_and_tables_are_not():
 
 def test_a_study_leaves_the_threads_as_they_were():
     before = torch.get_num_threads()
-    made = import_module("study").each([("a", 0)], lambda task: {"row": task[0]}, 1)
+    made = import_module("neurogame_bench.study").each([("a", 0)], lambda task: {"row": task[0]}, 1)
     assert [task for task, _ in made] == [("a", 0)]
     assert torch.get_num_threads() == before

@@ -17,8 +17,8 @@ from neurogame.evaluation.calibration import COLDEST, HOTTEST, calibrate, cross_
 from neurogame.evaluation.comparison import compare, mcnemar
 from neurogame.evaluation.metrics import by, score, wilson
 from neurogame.evaluation.predictions import Predictions
-from neurogame.evaluation.records import restore
 from neurogame.labels import LABELS, NON_ENTAILMENT
+from neurogame.records import restore
 
 TWO_WAY = ("entailment", NON_ENTAILMENT)
 

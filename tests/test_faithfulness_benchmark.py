@@ -19,12 +19,13 @@ from neurogame.data import load as load_pairs
 from neurogame.explanation import removal
 from neurogame.explanation.reading import read
 from neurogame.nli import NLI
-from neurogame_bench import explanations, intervals
-from neurogame_bench.explanations import cases, summary, view, work
+from neurogame_bench import explanations, intervals, pages
+from neurogame_bench.explanations import cases, steps, summary, view, work
 from neurogame_bench.explanations.cases import Work
 from neurogame_bench.faithfulness import judging
 from neurogame_bench.faithfulness.degradation import degraded
 from neurogame_bench.faithfulness.judging import BETTER
+from neurogame_bench.study import Study, claimed
 
 runner = CliRunner()
 METHODS = ["decision", "game", "input", "attention"]
@@ -464,6 +465,32 @@ def test_command_line(app, folder, marked, small, tmp_path):
     assert "Plausibility" in result.stdout
 
 
+def test_the_verb_resumes_and_says_what_it_does(app, folder, small, tmp_path, monkeypatch):
+    """An interrupted run computes only what is missing, and gives what one in a single piece gives."""
+    options = ["--model", str(folder), "--data", "toy/dev", "--pairs", "2", "--methods", "game,attention", "--json"]
+    verb = ["benchmark", "explanations", *options]
+    done, real = [], steps.perform
+
+    def perform(nli, work, step, made):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(step.row)
+        return real(nli, work, step, made)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "perform", perform)
+        result = runner.invoke(app, [*verb, "--runs", str(tmp_path)])
+    assert result.exit_code == 130
+    assert done == ["game", "attention"]
+    assert "1 of 4: game, drawn 0-2\n2 of 4: attention, drawn 0-2\n3 of 4: deletion" in result.stderr
+    resumed = runner.invoke(app, [*verb, "--runs", str(tmp_path)])
+    assert "game" not in resumed.stderr
+    assert "4 of 4: timing" in resumed.stderr
+    once, twice = (json.loads(one.stdout) for one in (runner.invoke(app, verb), resumed))
+    assert twice["missing"] == []
+    assert [row["figures"] for row in twice["rows"]] == [row["figures"] for row in once["rows"]]
+
+
 def test_mistakes_on_the_command_line(app, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NEUROGAME_DATA", raising=False)
@@ -529,45 +556,44 @@ def test_verdicts_are_computed(targets):
 
 def test_a_run_goes_on_where_it_stopped(targets, nli, marked, small, tmp_path, capsys, monkeypatch):
     """Only what is missing is computed; what another process has is left to it; the page is made of the results."""
-    from study import Study
-
     options = {"model": nli, "data": "toy/dev", "pairs": 3, "seed": 0, "rationales": marked}
     _, work, settings = explanations.prepare(**options, methods=["game", "attention"], limits={"attention": 2})
     study = Study("explanations", {"pairs": 3}, tmp_path / "results", tmp_path / "runs")
     done = []
     real = explanations.perform
-    monkeypatch.setattr(explanations, "perform", lambda *given: done.append(given[2].row) or real(*given))
-    targets.complete(study, work, nli, ["game"])
+    monkeypatch.setattr(steps, "perform", lambda *given: done.append(given[2].row) or real(*given))
+    explanations.complete(nli, work, study, only=["game"])
     assert done == ["game", "game"]  # of the drawn pairs, and of the marked ones
-    targets.complete(study, work, nli, ["deletion"])
+    explanations.complete(nli, work, study, only=["deletion"])
     assert done == ["game", "game"]  # deletion waits for attention
-    with targets.claimed(study.runs / "explanations" / "claims" / "timing") as mine:
+    with claimed(study.runs / "explanations" / "claims" / "timing") as mine:
         assert mine
-        targets.complete(study, work, nli, None)
+        explanations.complete(nli, work, study)
     assert done[2:] == ["attention", "deletion", "attention"]
     assert "timing: another process is at it" in capsys.readouterr().err
     targets.collect(study, work, settings, tmp_path)
     found = json.loads(study.result.read_text())
     assert found["missing"] == ["timing, drawn 0-2"]
     assert row_of(found, "attention")["figures"]["comprehensiveness"]["pairs"] == 2
-    targets.complete(study, work, nli, None)
+    explanations.complete(nli, work, study)
     assert done[5:] == ["timing"]
     targets.collect(study, work, settings, tmp_path)
     _, wider, _ = explanations.prepare(**options, methods=["game", "attention"])
     done.clear()
-    targets.complete(study, wider, nli, None)
+    explanations.complete(nli, wider, study)
     assert done == ["attention", "deletion"]  # another number of pairs
 
     page = import_module("explanations_page")
     found = json.loads(study.result.read_text())
-    text = page.insert(f"by hand\n{page.BEGIN}\nold\n{page.END}\nmore\n", page.tables(found))
+    begin, end = pages.markers(page.NAME)
+    text = pages.insert(f"by hand\n{begin}\nold\n{end}\nmore\n", page.tables(found), page.NAME)
     assert text.startswith("by hand\n")
-    assert text.endswith(f"{page.END}\nmore\n")
+    assert text.endswith(f"{end}\nmore\n")
     assert "old" not in text
     assert "| seconds, decision / kernelshap | ≤ 0.02 | – | – | not measured |" in text
-    assert page.insert(text, page.tables(found)) == text
+    assert pages.insert(text, page.tables(found), page.NAME) == text
     with pytest.raises(SystemExit, match="the page has no"):
-        page.insert("nothing", "tables")
+        pages.insert("nothing", "tables", page.NAME)
 
 
 def test_targets_are_about_rows_that_can_exist(targets):

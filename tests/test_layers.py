@@ -13,7 +13,7 @@ import neurogame
 
 SOURCE = Path(neurogame.__file__).parent
 ROOMS = (
-    ("_types", "extras", "printing", "validation", "writing", "labels", "embedded"),  # tools without a subject
+    ("_types", "extras", "printing", "validation", "writing", "records", "labels", "embedded"),  # tools
     ("game", "sampling", "kernels", "marginals", "couplings", "values", "exact", "ising", "attention"),  # the paper
     ("readout", "hamiltonian", "example"),
     ("modeling",),

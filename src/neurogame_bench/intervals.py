@@ -7,16 +7,17 @@ counted.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from neurogame.evaluation.alignment import Array
-from neurogame.evaluation.metrics import percentiles
+from neurogame.evaluation.alignment import Array, Indices
+from neurogame.evaluation.metrics import bootstrap, percentiles
 
 RESAMPLES = 1000
 Statistic = Callable[[Array], Array]  # sums [..., columns] → values [...]
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,34 @@ def difference(
 
 
 def _weights(n: int, resamples: int, seed: int) -> Array:
-    """How often each of n pairs is in each resample."""
-    return np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples).astype(float)
+    """[resamples, n]: how often each of n pairs is in each resample."""
+    return bootstrap(np.ones(n, dtype=np.int64), lambda drawn: drawn.astype(float), resamples, seed)
 
 
 def _interval(draws: Array) -> tuple[float, float]:
     """Percentiles of the draws in which the statistic is defined."""
     defined = draws[~np.isnan(draws)]
     return percentiles(defined) if len(defined) else (math.nan, math.nan)
+
+
+def resampled(statistic: Callable[..., float], *columns: Array, resamples: int = 500, seed: int = 0) -> Interval:
+    """Percentile interval of any statistic of rows, where it is not one of sums.
+
+        resampled(lambda values: float(np.median(values)), ratios)
+
+    Args:
+        statistic: of as many columns as are given.
+        columns: [rows] each; their rows are drawn together, with replacement.
+        resamples: how often.
+        seed: of the draws.
+
+    Returns:
+        2.5 % and 97.5 % of the values.
+    """
+    draws = rows_drawn(len(columns[0]), resamples, np.random.default_rng(seed))
+    return percentiles(np.array([statistic(*(column[rows] for column in columns)) for rows in draws]))
+
+
+def rows_drawn(n: int, resamples: int, generator: np.random.Generator) -> Iterator[Indices]:
+    """`resamples` times the numbers of n rows drawn with replacement."""
+    return (generator.integers(n, size=n) for _ in range(resamples))

@@ -1,5 +1,7 @@
 """`neurogame benchmark …`: measurements, as tables, JSON, figures."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,17 +18,28 @@ app = typer.Typer(help="Measure, and compare with what else there is.", no_args_
 def _measure(name: str, figure: Path | None, *, as_json: bool, **options: Any) -> None:
     """Run `neurogame_bench.NAME`: progress to stderr, the table or JSON to stdout, the figure to its file."""
     module = import_module(f"neurogame_bench.{name}")
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with common.one_line(f"benchmark {name}"):
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(f"benchmark {name}", total=None)
-            found = module.run(progress=lambda message: bar.update(task, description=message), **options)
+        with _progress(f"benchmark {name}") as progress:
+            results = module.run(progress=progress, **options)
         if figure is not None:
-            module.figure(found, figure)
+            module.figure(results, figure)
     if as_json:
-        common.print_json(found)
+        common.print_json(results)
     else:
-        common.console(160).print(module.table(found))
+        common.console(160).print(module.table(results))
+
+
+@contextmanager
+def _progress(verb: str) -> Iterator[Callable[[str], None]]:
+    """What is being done, on stderr: beside a spinner in a terminal, as lines in a file."""
+    stderr = Console(stderr=True)
+    if not stderr.is_terminal:
+        yield lambda message: typer.echo(message, err=True)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=stderr, transient=True) as bar:
+        task = bar.add_task(verb, total=None)
+        yield lambda message: bar.update(task, description=message)
 
 
 @app.command("attention")
@@ -87,6 +100,10 @@ def benchmark_explanations(
     root: common.Root = None,
     hub: common.Hub = False,
     device: common.Device = None,
+    runs: Annotated[
+        Path | None,
+        common.output(metavar="FOLDER", help="Keep finished steps there: the same command resumes where it stopped."),
+    ] = None,
     as_json: common.Json = False,
     figure: common.Figure = None,
 ) -> None:
@@ -101,16 +118,17 @@ def benchmark_explanations(
         "seed": seed,
         "methods": common.listed(methods),
         "device": device,
+        "runs": runs,
     }
     _measure("explanations", figure, as_json=as_json, **chosen)
 
 
 def _limits(given: list[str] | None) -> dict[str, int]:
     """["lime=5", …] as a mapping; anything else is wrong usage."""
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for option in given or ():
         name, _, count = option.partition("=")
         if not name or not count.isdecimal():
             raise typer.BadParameter(f"--limit {option}: expected NAME=N, a method or a metric and a number of pairs")
-        found[name] = int(count)
-    return found
+        limits[name] = int(count)
+    return limits

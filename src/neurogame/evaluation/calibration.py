@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from neurogame.evaluation.alignment import Aligned, Array, Booleans, Indices
-from neurogame.evaluation.records import plain
+from neurogame.records import plain
 from neurogame.validation import check_count, check_positive
 
 COLDEST, HOTTEST = 0.05, 20.0  # where a fit stops: separable data want T = 0, useless logits T = ∞

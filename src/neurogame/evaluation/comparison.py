@@ -12,7 +12,7 @@ import numpy as np
 
 from neurogame.evaluation.metrics import bootstrap, percentiles
 from neurogame.evaluation.predictions import Predictions
-from neurogame.evaluation.records import plain
+from neurogame.records import plain
 from neurogame.validation import check_count
 
 EXACT_BELOW = 25  # discordant pairs: below, the χ² approximation is too coarse

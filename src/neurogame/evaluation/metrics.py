@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from neurogame.evaluation.alignment import Aligned, Array, Booleans, align, ordered
 from neurogame.evaluation.calibration import Bin, confidence
-from neurogame.evaluation.records import plain
 from neurogame.printing import printable
+from neurogame.records import plain
 from neurogame.validation import check_count
 
 LEVEL = 0.95  # of every interval

@@ -20,8 +20,8 @@ from neurogame.evaluation.calibration import Calibration, calibrate, fit_tempera
 from neurogame.evaluation.comparison import Comparison, check_same_data, compare
 from neurogame.evaluation.metrics import Group, Scores, by, score_aligned
 from neurogame.evaluation.predictions import Predictions
-from neurogame.evaluation.records import plain, restore
 from neurogame.evaluation.storage import load_predictions
+from neurogame.records import plain, restore
 from neurogame.validation import check_count
 
 GROUPS = (("heuristic", "label"), ("round",))  # HANS, ANLI: reported wherever the pairs have these extras

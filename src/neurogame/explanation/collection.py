@@ -20,9 +20,9 @@ from neurogame.classifier import Classifier, Progress
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import Row, iterate
 from neurogame.explanation.methods import explain
-from neurogame.explanation.record import plain
 from neurogame.explanation.summary import counted
 from neurogame.explanation.views.index import draw
+from neurogame.records import plain
 from neurogame.writing import named, sync, write_text
 
 LINES, RUN = "explanations.jsonl", "run.json"  # what was asked, while the lines are written

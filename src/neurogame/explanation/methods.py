@@ -14,7 +14,8 @@ from neurogame.data.words import Level, cut_words
 from neurogame.explanation import baselines, decision, gradients, inputs, intrinsic, presence, surrogates
 from neurogame.explanation.mechanism import Mechanism, mechanism
 from neurogame.explanation.reading import Attribution, Question, Reading, read
-from neurogame.explanation.record import Explanation, plain
+from neurogame.explanation.record import Explanation
+from neurogame.records import plain
 from neurogame.validation import check_choice, check_count
 
 MethodName = Literal[

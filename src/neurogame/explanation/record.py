@@ -3,7 +3,6 @@
 Plain values only: nothing in it refers to the model. Drawing is `terminal`'s and `page`'s business.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from neurogame.classifier import Prediction
 from neurogame.hamiltonian import Hamiltonian
+from neurogame.records import plain
 from neurogame.writing import write_text
 
 if TYPE_CHECKING:
@@ -188,12 +188,3 @@ def check_place(goal: Path) -> None:
         raise IsADirectoryError(f"{goal} is a folder; the page is a file, as in {goal / 'report.html'}")
     if not goal.parent.is_dir():
         raise FileNotFoundError(f"{goal}: the folder {goal.parent} does not exist")
-
-
-def plain(value: Any) -> Any:
-    """As JSON has it: lists, and None for what is not a finite number."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

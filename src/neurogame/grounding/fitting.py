@@ -18,8 +18,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.data.batching import sorted_batches
 from neurogame.data.removal import Mode, Removal
-from neurogame.grounding.coalitions import Law, centred, draw, r_squared, tokens_of
-from neurogame.grounding.texts import WORDS, CollateWords, WordRows, players_of
+from neurogame.grounding.coalitions import Law, centred, r_squared, tokens_of
+from neurogame.grounding.texts import WORDS, WordRows, coalitions_of
 from neurogame.readout import GameTerms, LinearReadout, NormGames
 
 Progress = Callable[[int], object]  # told how many forward passes have just been done
@@ -113,31 +113,26 @@ def observe(
         bf16: autocast the passes: half of the time where the processor has instructions for it, answers to two digits.
         progress: told of each batch how many passes it was.
     """
-    rows, pad, remover = WordRows(pairs, tokenizer, max_length), CollateWords(tokenizer), Removal.of(tokenizer, removal)
-    encoded = [rows[i] for i in range(len(rows))]
-    kept = [i for i, row in enumerate(encoded) if max(row[WORDS]) >= 0]
-    if not kept:
+    rows, remover = WordRows(pairs, tokenizer, max_length), Removal.of(tokenizer, removal)
+    encoded = [row for row in map(rows.__getitem__, range(len(rows))) if max(row[WORDS]) >= 0]
+    if not encoded:
         raise ValueError(f"none of the {len(pairs)} texts has a word that the tokenizer keeps")
     generator = torch.Generator().manual_seed(seed)
-    found: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]] = {}
+    observed: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]] = {}
     model.eval()
-    for places in sorted_batches([encoded[i]["length"] for i in kept], BATCH):
-        batch = pad([encoded[kept[i]] for i in places])
-        word_of, real = batch.pop(WORDS), batch["attention_mask"].bool()
-        members = draw(players_of(word_of), coalitions, law, generator=generator)
-        whole = _answer(model, batch, bf16=bf16, output_hidden_states=True)
+    for batch in coalitions_of(encoded, tokenizer, coalitions, law, batch_size=BATCH, generator=generator):
+        whole = _answer(model, batch.inputs, bf16=bf16, output_hidden_states=True)
         states = torch.cat([whole.hidden_states[layer] for layer in layers], -1).half().cpu()
-        stays = tokens_of(members, word_of) & real.unsqueeze(1)
-        parts = [_answer(model, remover.remove(batch, stays[:, c], real), bf16=bf16) for c in range(coalitions)]
+        parts = [_answer(model, part, bf16=bf16) for part in batch.without(remover)]
         logits = torch.stack([answer.logits.float().cpu() for answer in (*parts, whole)], 1)
-        for row, i in enumerate(places):
-            n = int(word_of[row].max()) + 1
-            everyone = torch.cat([members[row, :, :n], torch.ones(1, n, dtype=torch.bool)])
-            found[i] = (states[row][real[row]], word_of[row][real[row]], everyone, logits[row].clone())
+        for row, i in enumerate(batch.places):
+            word_of, real = batch.word_of[row], batch.real[row]
+            n = int(word_of.max()) + 1
+            everyone = torch.cat([batch.members[row, :, :n], torch.ones(1, n, dtype=torch.bool)])
+            observed[i] = (states[row][real], word_of[real], everyone, logits[row].clone())
         if progress is not None:
-            progress(len(places) * (coalitions + 1))
-    rows_found = [found[i] for i in range(len(kept))]
-    x, words, C, said = ([row[column] for row in rows_found] for column in range(4))
+            progress(len(batch.places) * (coalitions + 1))
+    x, words, C, said = ([observed[i][column] for i in range(len(encoded))] for column in range(4))
     return Observed(x, words, C, said, empty_logits(model, tokenizer))
 
 
@@ -228,10 +223,10 @@ def fit_quality(game: GroundedGame, observed: Observed) -> dict[str, float]:
         inputs, logits = observed.batch(rows)
         predicted.append(game(*inputs))
         said.append(logits)
-    found, truth = torch.cat(predicted), torch.cat(said)
-    parts = found[:, :-1].flatten(0, 1), truth[:, :-1].flatten(0, 1)
+    guess, truth = torch.cat(predicted), torch.cat(said)
+    parts = guess[:, :-1].flatten(0, 1), truth[:, :-1].flatten(0, 1)
     return {
         "r2": r_squared(*parts, observed.empty),
         "r2_about_mean": r_squared(*parts),
-        "r2_whole": r_squared(found[:, -1], truth[:, -1], observed.empty),
+        "r2_whole": r_squared(guess[:, -1], truth[:, -1], observed.empty),
     }

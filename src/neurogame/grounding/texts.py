@@ -1,4 +1,8 @@
-"""Texts as a model reads them, with the word that each token belongs to: what coalitions of words are made of."""
+"""Texts as a model reads them, with the word of each token, and coalitions of these words.
+
+Tokenise (`WordRows`), pad (`CollateWords`), draw (`drawn`), remove (`Coalitions.without`): written here once. Who asks
+the model decides what is asked.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +14,10 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from neurogame._types import Bool, Int, Tensor
-from neurogame.data.batching import collate
+from neurogame.data.batching import collate, sorted_batches
+from neurogame.data.removal import Removal
 from neurogame.data.words import read_words
+from neurogame.grounding.coalitions import Law, draw, tokens_of
 
 WORDS = "word_of"  # the column, −1 at tokens of no word
 
@@ -56,8 +62,78 @@ class CollateWords:
 
 def players_of(word_of: Int[Tensor, "rows tokens"]) -> list[int]:
     """How many words each row has."""
-    found: list[int] = (word_of.amax(-1) + 1).tolist()
-    return found
+    players: list[int] = (word_of.amax(-1) + 1).tolist()
+    return players
+
+
+def drawn(
+    word_of: Int[Tensor, "rows tokens"],
+    real: Bool[Tensor, "rows tokens"],
+    count: int,
+    law: Law,
+    generator: torch.Generator,
+) -> tuple[Bool[Tensor, "rows coalitions players"], Bool[Tensor, "rows coalitions tokens"]]:
+    """Coalitions of the words of each row, and which of its tokens are in x_C.
+
+    Args:
+        word_of: the word of each token, −1 for none.
+        real: False at padding.
+        count: coalitions per row, an even number.
+        law: see `neurogame.grounding.coalitions`.
+        generator: on the CPU, so that draws do not depend on the device.
+
+    Returns:
+        (members, stays), on the device of `word_of`.
+    """
+    members = draw(players_of(word_of.cpu()), count, law, generator=generator).to(word_of.device)
+    return members, tokens_of(members, word_of) & real.unsqueeze(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Coalitions:
+    """A padded batch of texts with coalitions of their words."""
+
+    places: list[int]  # of the rows of the batch
+    inputs: dict[str, Tensor]  # of the whole texts
+    word_of: Int[Tensor, "rows tokens"]
+    real: Bool[Tensor, "rows tokens"]
+    members: Bool[Tensor, "rows coalitions players"]
+    stays: Bool[Tensor, "rows coalitions tokens"]
+
+    def without(self, removal: Removal) -> Iterator[dict[str, Tensor]]:
+        """Of each coalition in turn the inputs x_C."""
+        return (removal.remove(self.inputs, stays, self.real) for stays in self.stays.unbind(1))
+
+
+def coalitions_of(
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: PreTrainedTokenizerBase,
+    count: int,
+    law: Law,
+    *,
+    batch_size: int,
+    generator: torch.Generator,
+    device: torch.device | str = "cpu",
+) -> Iterator[Coalitions]:
+    """Rows in batches of similar length, with coalitions drawn for each.
+
+    Args:
+        rows: of `WordRows`.
+        tokenizer: pads them.
+        count: coalitions per row, an even number.
+        law: of the coalitions.
+        batch_size: rows.
+        generator: where the coalitions come from.
+        device: where the batches go.
+
+    Returns:
+        The batches, the longest rows first.
+    """
+    pad = CollateWords(tokenizer)
+    for places in sorted_batches([row["length"] for row in rows], batch_size):
+        inputs = {name: column.to(device) for name, column in pad([rows[i] for i in places]).items()}
+        word_of, real = inputs.pop(WORDS), inputs["attention_mask"].bool()
+        yield Coalitions(places, inputs, word_of, real, *drawn(word_of, real, count, law, generator))
 
 
 def first_real(x: Tensor, real: Bool[Tensor, "rows tokens"]) -> Iterator[Tensor]:

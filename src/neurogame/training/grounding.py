@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from neurogame._types import Float, Int
+from neurogame._types import Bool, Float, Int
 from neurogame.data import PairDataset
-from neurogame.data.batching import EncodedDataset, sorted_batches
+from neurogame.data.batching import EncodedDataset
 from neurogame.data.removal import Removal
 from neurogame.data.words import read_words
-from neurogame.grounding.coalitions import centred, draw, r_squared, tokens_of
+from neurogame.grounding.coalitions import centred, r_squared
 from neurogame.grounding.fitting import LEARNING_RATE, GroundedGame, fit_games, fit_quality, observe
-from neurogame.grounding.texts import WORDS, CollateWords, WordRows, as_pairs, players_of
+from neurogame.grounding.texts import WORDS, WordRows, as_pairs, coalitions_of, drawn
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 from neurogame.readout import LinearReadout, NormGames, ReadoutOutput
 from neurogame.training.config import GroundingSection
@@ -80,8 +80,7 @@ def grounding_loss(
     """
     some = _some(len(word_of), section.share, generator).to(word_of.device)
     rows, word_of, real = len(some), word_of[some], inputs["attention_mask"][some].bool()
-    members = draw(players_of(word_of.cpu()), section.coalitions, section.law, generator=generator).to(real.device)
-    stays = tokens_of(members, word_of) & real.unsqueeze(1)
+    _, stays = drawn(word_of, real, section.coalitions, section.law, generator)
     columns: dict[str, Tensor] = {
         str(name): inputs[name][some] for name in ("input_ids", "token_type_ids") if name in inputs
     }
@@ -89,14 +88,20 @@ def grounding_loss(
     parts = removal.remove(repeated, stays.transpose(0, 1).flatten(0, 1), real.repeat(section.coalitions, 1))
     options = {name: inputs[name] for name in ("generator",) if name in inputs}
     said = model(**parts, **options)["logits"].float().unflatten(0, (section.coalitions, rows)).transpose(0, 1)
-    game: ReadoutOutput = outputs["game"]
-    values = game.terms.rows(some).of(stays & game.real[some].unsqueeze(1))  # (rows, coalitions, heads)
-    predicted = nn.functional.linear(values, game.weight, game.base)
+    predicted = _predicted(outputs["game"], stays, some)
     whole = outputs["logits"][some].float().detach().softmax(-1).unsqueeze(1)
     masked = -(whole * said.log_softmax(-1)).sum(-1) + (whole * whole.clamp(min=1e-12).log()).sum(-1)
     goal = said if section.two_sided else said.detach()
     grounded = (centred(predicted) - centred(goal)).square().sum(-1)
     return masked.mean(), grounded.mean()
+
+
+def _predicted(
+    game: ReadoutOutput, stays: Bool[Tensor, "rows coalitions tokens"], some: Int[Tensor, "rows"] | None = None
+) -> Float[Tensor, "rows coalitions labels"]:
+    """logits(C) = b + R v(C) of the rows of a batch, or of some of them."""
+    terms, real = (game.terms, game.real) if some is None else (game.terms.rows(some), game.real[some])
+    return nn.functional.linear(terms.of(stays & real.unsqueeze(1)), game.weight, game.base)
 
 
 def _some(count: int, share: float, generator: torch.Generator) -> Int[Tensor, "rows"]:
@@ -117,22 +122,30 @@ def coalition_r2(
     batch_size: int = 64,
     seed: int = 0,
 ) -> float:
-    """R² of logits(C) for what the model says of x_C, on coalitions of `pairs` that are the same every time."""
-    rows, pad = WordRows(pairs, tokenizer, max_length), CollateWords(tokenizer)
-    removal = Removal.of(tokenizer, section.removal)
+    """R² of logits(C) for what the model says of x_C, on coalitions of `pairs` that are the same every time.
+
+    Args:
+        model: with readout "game"; it is evaluated, and left in the mode it was in.
+        tokenizer: its tokenizer.
+        pairs: (premise, hypothesis).
+        section: the objective, for the law of the coalitions and how words are removed.
+        max_length: tokens of a text.
+        batch_size: texts per forward pass.
+        seed: of the run.
+
+    Returns:
+        R² about b, see `neurogame.grounding.r_squared`.
+    """
+    rows, removal = WordRows(pairs, tokenizer, max_length), Removal.of(tokenizer, section.removal)
     encoded = [rows[i] for i in range(len(rows))]
-    generator = torch.Generator().manual_seed(derive(seed, "coalition r2"))
+    draws = torch.Generator().manual_seed(derive(seed, "coalition r2"))
+    options: dict[str, Any] = {"batch_size": batch_size, "generator": draws, "device": model.device}
     predicted, said = [], []
     was_training = model.training
     model.eval()
-    for places in sorted_batches([row["length"] for row in encoded], batch_size):
-        batch = {name: column.to(model.device) for name, column in pad([encoded[i] for i in places]).items()}
-        word_of, real = batch.pop(WORDS), batch["attention_mask"].bool()
-        members = draw(players_of(word_of.cpu()), _DEV_COALITIONS, section.law, generator=generator).to(real.device)
-        stays = tokens_of(members, word_of) & real.unsqueeze(1)
-        game = model(**batch, output_game=True).game
-        predicted.append(nn.functional.linear(game.terms.of(stays & game.real.unsqueeze(1)), game.weight, game.base))
-        parts = [model(**removal.remove(batch, stays[:, c], real)).logits for c in range(_DEV_COALITIONS)]
+    for batch in coalitions_of(encoded, tokenizer, _DEV_COALITIONS, section.law, **options):
+        predicted.append(_predicted(model(**batch.inputs, output_game=True).game, batch.stays))
+        parts = [model(**part).logits for part in batch.without(removal)]
         said.append(torch.stack(parts, 1).float())
     model.train(was_training)
     return r_squared(torch.cat(predicted).flatten(0, 1), torch.cat(said).flatten(0, 1), _base(model))

@@ -1,8 +1,8 @@
 """How good the explanations of a model are: every method beside what it must beat, on the same pairs.
 
-`run` measures; `table` and `figure` (in `view`) show what it found. `cases` has the pairs and
-the steps, `work` what is asked of the model, `summary` what it amounts to. Metrics are those
-of `neurogame_bench.faithfulness`, defined there. What is particular to this benchmark:
+`run` measures; `table` and `figure` (in `view`) show what it found. `cases` has the pairs and the steps, `work` what is
+asked of the model, `steps` does the work and keeps it, `summary` is what it amounts to. Metrics are those of
+`neurogame_bench.faithfulness`, defined there. What is particular to this benchmark:
 
 - pairs — `random.Random(seed).sample` of the data, and as many of the pairs with human highlights, which are the same
   where the data have them. A row may have a limit: the first pairs only. Pairs that a method cannot explain are left
@@ -30,28 +30,27 @@ from typing import Any
 
 from neurogame.about import machine
 from neurogame.data import load as load_pairs
-from neurogame.explanation import METHODS
-from neurogame.explanation.record import plain
 from neurogame.extras import need
 from neurogame.nli import NLI, load
+from neurogame.records import plain
 from neurogame.validation import check_count
 from neurogame_bench import intervals
 from neurogame_bench.explanations.cases import (
     REFERENCE,
     SAMPLES,
-    Step,
     Work,
     chosen,
     draw,
     options_of,
     samples_of,
 )
+from neurogame_bench.explanations.steps import beside, complete, protocol, stored
 from neurogame_bench.explanations.summary import Records, report
 from neurogame_bench.explanations.view import figure, table
-from neurogame_bench.explanations.work import SEEDS, WORD_PAIRS, Record, perform
-from neurogame_bench.timing import Progress
+from neurogame_bench.explanations.work import SEEDS, WORD_PAIRS, perform
+from neurogame_bench.study import Progress, Study
 
-__all__ = ["beside", "collect", "figure", "perform", "prepare", "run", "table"]
+__all__ = ["beside", "collect", "complete", "figure", "perform", "prepare", "protocol", "run", "stored", "table"]
 
 PAIRS = 20  # by default: minutes, not hours
 
@@ -69,8 +68,11 @@ def run(
     root: str | Path | None = None,
     hub: bool = False,
     device: str | None = None,
+    runs: str | Path | None = None,
 ) -> dict[str, Any]:
     """Every metric of every row, with intervals.
+
+        found = run(data="pairs.csv", pairs=50, methods=["decision", "kernelshap"], runs="runs")
 
     Args:
         progress: told what is being done.
@@ -86,6 +88,16 @@ def run(
         root: where data sets are looked for; None: as `neurogame.data.load` does.
         hub: download a named data set that is not there.
         device: where the model runs.
+        runs: a folder for finished steps: the same call goes on where it was stopped, and several processes may share
+            the work. None: nothing is kept.
+
+    Returns:
+        JSON values: "settings", "rows" (with "figures": metric → value, low, high, pairs), "differences", "people",
+        "enumeration", "degraded", and in "missing" the steps that another process is at.
+
+    Raises:
+        ValueError: if a method or a limit is not known, or no pair can be explained.
+        ImportError: if a library of `neurogame[explain]` is missing.
     """
     nli, work, settings = prepare(
         model=model,
@@ -99,12 +111,12 @@ def run(
         hub=hub,
         device=device,
     )
-    records: dict[Step, Record] = {}
-    steps = work.steps()
-    for count, step in enumerate(steps, 1):
-        progress(f"{count} of {len(steps)}: {step}")
-        records[step] = perform(nli, work, step, beside(step, records))
-    return collect(work, records, settings)
+    study = None
+    if runs is not None:
+        pairs_of = {sample.name: sample.data.fingerprint for sample in work.samples}
+        known = {**protocol(nli, work, settings), "fingerprints": pairs_of}
+        study = Study("explanations", plain(known), None, Path(runs))
+    return collect(work, complete(nli, work, study, say=progress), settings)
 
 
 def prepare(
@@ -152,14 +164,6 @@ def prepare(
             "reference": REFERENCE,
         },
     )
-
-
-def beside(step: Step, records: Records) -> dict[str, Sequence[Record]]:
-    """What the methods said of the pairs of a step."""
-    near = (
-        (other, record) for other, record in records.items() if (other.sample, other.start) == (step.sample, step.start)
-    )
-    return {other.row: record["pairs"] for other, record in near if other.row in METHODS}
 
 
 def collect(work: Work, records: Records, settings: Mapping[str, Any]) -> dict[str, Any]:

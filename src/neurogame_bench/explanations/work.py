@@ -21,8 +21,8 @@ from neurogame.data.removal import Mode
 from neurogame.evaluation.alignment import Array, Booleans
 from neurogame.explanation import Explanation, removal
 from neurogame.explanation.reading import Reading, read
-from neurogame.explanation.record import plain
 from neurogame.nli import NLI
+from neurogame.records import plain
 from neurogame_bench import intervals
 from neurogame_bench.explanations.cases import (
     FEWEST,

@@ -6,19 +6,18 @@ claim about a sign holds if its interval lies on the claimed side, does not hold
 """
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neurogame.evaluation.alignment import Array, Booleans
+from neurogame.evaluation.metrics import percentiles
 from neurogame.extras import need
-
-Record = dict[str, Any]
-Interval = tuple[float, float]
-Array = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
+from neurogame_bench.intervals import Interval, resampled, rows_drawn
+from neurogame_bench.study import Record
 
 RESAMPLES = 2000
 HOLDS, FAILS, NOTHING = "holds", "does not hold", "no measurable effect"
@@ -56,14 +55,8 @@ def bootstrap(values: Array, clusters: Sequence[Any] | None = None, *, seed: int
     Sentences made from one adjective, or words of one pair, are not independent: what they share is the cluster.
     """
     index = np.arange(len(values)) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
-    sums, counts = np.bincount(index, weights=values), np.bincount(index).astype(np.float64)
-    draw = np.random.default_rng(seed)
-    means = np.empty(RESAMPLES)
-    for k in range(RESAMPLES):
-        rows = draw.integers(len(sums), size=len(sums))
-        means[k] = sums[rows].sum() / counts[rows].sum()
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)
+    sums, counts = (np.bincount(index, weights=of).astype(np.float64) for of in (values, np.ones(len(values))))
+    return resampled(lambda sums, counts: sums.sum() / counts.sum(), sums, counts, resamples=RESAMPLES, seed=seed)
 
 
 def compared(one: Mapping[int, Booleans], other: Mapping[int, Booleans]) -> Record | None:
@@ -105,8 +98,8 @@ def verdict(interval: Interval | None, claimed: int) -> str:
 
 def together(verdicts: Iterable[str]) -> str:
     """A claim of several parts holds if all do, and does not if one does not."""
-    found = list(verdicts)
-    return FAILS if FAILS in found else NOTHING if NOTHING in found else HOLDS
+    words = set(verdicts)
+    return FAILS if FAILS in words else NOTHING if NOTHING in words else HOLDS
 
 
 def sign_test(values: Sequence[float] | Array) -> Record:
@@ -122,14 +115,14 @@ def percentile_ranks(values: Array) -> Array:
     size = np.abs(values)
     larger = (size[None, :] > size[:, None]).sum(1)
     equal = (size[None, :] == size[:, None]).sum(1) - 1
-    found: Array = (larger + equal / 2.0) / max(1, len(size) - 1)
-    return found
+    ranks: Array = (larger + equal / 2.0) / max(1, len(size) - 1)
+    return ranks
 
 
 def relative(values: Array, by: NDArray[np.int64], least: int = 30) -> Array:
     """values/mean over those with like `by`: groups of neighbouring `by` with at least `least` members."""
     order = np.argsort(by, kind="stable")
-    found, start = np.empty(len(values)), 0
+    shares, start = np.empty(len(values)), 0
     while start < len(order):
         end = min(len(order), start + least)
         while end < len(order) and by[order[end]] == by[order[end - 1]]:
@@ -137,23 +130,23 @@ def relative(values: Array, by: NDArray[np.int64], least: int = 30) -> Array:
         if len(order) - end < least:
             end = len(order)
         rows = order[start:end]
-        found[rows] = values[rows] / max(float(values[rows].mean()), 1e-300)
+        shares[rows] = values[rows] / max(float(values[rows].mean()), 1e-300)
         start = end
-    return found
+    return shares
 
 
 def gap(first: Array, second: Array, seed: int = 0) -> Record:
     """mean(first) − mean(second) with a bootstrap interval, and Cohen's d: the difference in units of the spread."""
-    draw = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
 
     def means(of: Array) -> Array:
-        return np.array([of[draw.integers(len(of), size=len(of))].mean() for _ in range(RESAMPLES)])
+        return np.array([of[rows].mean() for rows in rows_drawn(len(of), RESAMPLES, generator)])
 
-    low, high = np.quantile(means(first) - means(second), [0.025, 0.975])
+    low, high = percentiles(means(first) - means(second))
     inside = np.concatenate([first - first.mean(), second - second.mean()])
     deviation = float(np.sqrt(np.square(inside).sum() / max(1, len(inside) - 2)))
     difference = float(first.mean() - second.mean())
-    return {"difference": difference, "interval": (float(low), float(high)), "d": difference / (deviation or 1.0)}
+    return {"difference": difference, "interval": (low, high), "d": difference / (deviation or 1.0)}
 
 
 def spearman(*columns: Array) -> Array:
@@ -162,8 +155,8 @@ def spearman(*columns: Array) -> Array:
     ranks = ranks - ranks.mean(1, keepdims=True)
     size = np.sqrt(np.square(ranks).sum(1))
     scaled = np.divide(ranks, size[:, None], out=np.zeros_like(ranks), where=size[:, None] > 0)
-    found: Array = scaled @ scaled.T
-    return found
+    correlations: Array = scaled @ scaled.T
+    return correlations
 
 
 def partial_spearman(x: Array, y: Array, given: Array) -> float:
@@ -171,14 +164,3 @@ def partial_spearman(x: Array, y: Array, given: Array) -> float:
     r = spearman(x, y, given)
     left = (1 - r[0, 2] ** 2) * (1 - r[1, 2] ** 2)
     return float((r[0, 1] - r[0, 2] * r[1, 2]) / left**0.5) if left > 1e-12 else 0.0
-
-
-def resampled(statistic: Callable[..., float], *columns: Array, resamples: int = 500, seed: int = 0) -> Interval:
-    """Percentile interval of a statistic of rows drawn with replacement."""
-    draw = np.random.default_rng(seed)
-    found = []
-    for _ in range(resamples):
-        rows = draw.integers(len(columns[0]), size=len(columns[0]))
-        found.append(statistic(*(column[rows] for column in columns)))
-    low, high = np.quantile(found, [0.025, 0.975])
-    return float(low), float(high)

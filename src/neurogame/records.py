@@ -1,5 +1,6 @@
 """Records to plain JSON values and back. It knows dataclasses, tuples, dictionaries and None, and no record by name."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
@@ -10,7 +11,17 @@ _SAID = {str: "text", int: "whole number", float: "number", bool: "yes or no", t
 
 
 def plain(value: Any) -> Any:
-    """A record as dictionaries, lists, strings and numbers: what `json.dumps` writes and `json.loads` gives back."""
+    """A record as dictionaries, lists, strings and numbers: what `json.dumps` writes and `json.loads` gives back.
+
+    Args:
+        value: dataclasses, mappings, tuples and lists, nested at will; a field whose metadata has
+            {"saved": False} is left out.
+
+    Returns:
+        The same in JSON's own types, with None for a float that is not finite: JSON has no NaN.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if is_dataclass(value):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("saved", True)}
     if isinstance(value, Mapping):
@@ -21,7 +32,18 @@ def plain(value: Any) -> Any:
 
 
 def restore(record: type[R], data: Mapping[str, Any]) -> R:
-    """The record that `plain` made `data` of; keys that are no field are left aside."""
+    """The record that `plain` made `data` of.
+
+    Args:
+        record: a dataclass, whose annotations say what becomes a tuple or a dataclass again.
+        data: its fields; keys that are no field are left aside.
+
+    Returns:
+        The record.
+
+    Raises:
+        ValueError: if a field is missing or of another type.
+    """
     if not isinstance(data, Mapping):
         raise ValueError(f"a {record.__name__} record must be a mapping, got {data!r:.60}; was it edited by hand?")
     hints = get_type_hints(record)

@@ -1,0 +1,89 @@
+"""The parts of the study: what is measured of each pair, what it amounts to, on which pairs; rows are kept."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from neurogame.data import PairDataset
+from neurogame.records import plain
+from neurogame_bench.explanations.work import WORD_PAIRS
+from neurogame_bench.grounding import claims, cost, enumeration, r2, rationale, refined, second_order
+from neurogame_bench.grounding.bench import PRECISE, Bench
+from neurogame_bench.study import Record, Study, progress
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is measured of each pair, what it amounts to, and on which pairs."""
+
+    row: Callable[..., Record]  # of (bench, pair, place)
+    summary: Callable[[Sequence[Record]], Record]
+    table: Callable[[Record], list[Record]]
+    pairs: int
+    words: tuple[int, int] | None = None  # of the pairs; None: whatever was drawn
+    step: int | None = 10  # pairs whose rows are kept together; None: all, in one run
+    kept: bool = False  # whether the results have the rows
+    settings: tuple[tuple[str, Any], ...] = ()  # on which a row depends
+
+
+PARTS = {
+    "r2": Part(r2.row, r2.summary, r2.table, 400, settings=(("coalitions", r2.COALITIONS), ("precise", PRECISE))),
+    "enumeration": Part(enumeration.row, enumeration.summary, enumeration.table, 40, words=(8, 11), step=5, kept=True),
+    "refined": Part(
+        refined.row,
+        refined.summary,
+        refined.table,
+        60,
+        (12, 24),
+        2,
+        kept=True,
+        settings=(("reference", refined.REFERENCE),),
+    ),
+    "rationale": Part(rationale.row, rationale.summary, rationale.table, 500),
+    "cost": Part(cost.row, cost.summary, cost.table, 100, step=None, settings=(("repetitions", cost.REPETITIONS),)),
+    "second_order": Part(
+        second_order.row, second_order.summary, second_order.table, 60, settings=(("word pairs", WORD_PAIRS),)
+    ),
+    "claims": Part(claims.row, claims.summary, claims.table, 500, step=50, settings=(("precise", PRECISE),)),
+}
+LIMITS = {**{name: part.pairs for name, part in PARTS.items()}, "refined_large": 30}
+
+
+def pairs_of(bench: Bench, name: str, limits: Mapping[str, int]) -> PairDataset:
+    """The pairs of a part."""
+    if name == "claims":
+        return bench.marked(limits[name])
+    words = PARTS[name].words
+    return bench.drawn(limits[name]) if words is None else bench.of_words(*words, limits[name])
+
+
+def measure(
+    bench: Bench, name: str, limits: Mapping[str, int], study: Callable[[Record], Study], *, fresh: bool = False
+) -> Record:
+    """Every row of a part, those that are stored from where they are, and what they amount to."""
+    part, pairs = PARTS[name], pairs_of(bench, name, limits)
+    row = partial(part.row, limits=limits) if name in ("refined", "claims") else part.row
+    step = part.step or max(1, len(pairs))
+    rows: list[Record] = []
+    seconds = 0.0
+    for start in range(0, len(pairs), step):
+        some = pairs[start : start + step]
+        settings = {**dict(part.settings), "start": start, "pairs": some.fingerprint}
+        if name == "refined":
+            settings["large"] = min(len(some), max(0, limits["refined_large"] - start))
+        if name == "claims":
+            settings["drawn"] = min(len(some), max(0, limits["claims"] - start))
+        keeper, key = study(settings), f"{name} {start}"
+        record = None if fresh else keeper.record(key, bench.seed)
+        if record is None:
+            began = time.perf_counter()
+            made = [row(bench, pair, start + k) for k, pair in enumerate(some)]
+            record = plain({"rows": made, "seconds": round(time.perf_counter() - began, 2)})
+            keeper.store(key, bench.seed, record)
+            progress(f"{name}: {start + len(some)} of {len(pairs)} pairs, {record['seconds']:.1f} s")
+        rows += record["rows"]
+        seconds += record["seconds"]
+    summary: Record = plain({"pairs": len(rows), "seconds": round(seconds, 1), **part.summary(rows)})
+    return {**summary, "rows": rows} if part.kept else summary
