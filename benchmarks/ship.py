@@ -26,7 +26,7 @@ from neurogame.evaluation import Report, evaluate
 from neurogame.modeling.loading import quiet
 from neurogame.nli import load
 
-SETS = ("snli/dev", "snli/test", "mnli/matched", "mnli/mismatched", "hans", "sick/test", "snli_hard/dev")
+SETS = ("snli/dev", "snli/test", "mnli/matched", "mnli/mismatched", "hans", "sick/test", "snli_hard/dev", "anli/test")
 TARGETS = {  # accuracy, %
     "snli/test": 86.6,
     "mnli/matched": 79.5,
@@ -46,6 +46,7 @@ NAMES = {
     "hans/test": "HANS (neutral and contradiction count as non-entailment)",
     "sick/test": "SICK test",
     "snli_hard/dev": "SNLI-hard dev",
+    "anli/test": "ANLI test, all rounds",
     **{f"fragments/probe_{name}": f"Probe: {name} (own pairs, words that no training pair has)" for name in PROBES},
     "page": "The examples of the page",
 }
@@ -245,7 +246,7 @@ def main() -> None:
     run = {
         key: metrics[key] for key in ("name", "seed", "steps", "seconds", "parameters", "data", "history", "versions")
     }
-    run["training"] = config["training"]
+    run["training"], run["pairs_a_step"] = config["training"], args.processes * config["training"]["batch_size"]
     run["model"] = {key: value for key, value in config["model"].items() if key != "encoder"}  # a folder of a machine
     save("embedded", clock(), mixture=mixture, run=run, evaluation=portable(report.to_dict()))
     print(table(report))
