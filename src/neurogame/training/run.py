@@ -44,12 +44,22 @@ from neurogame.writing import write_text
 
 
 def train(config: RunConfig, *, resume: bool = False, show_progress: bool = True) -> dict[str, Any]:
-    """Run it; returns what metrics.json holds.
+    """Train a model, evaluate it, and write the run's folder.
+
+        metrics = train(read_config("configs/toy.yaml"))
 
     Args:
         config: the checked run file.
         resume: go on from the last whole checkpoint in the run's folder.
         show_progress: bars on stderr.
+
+    Returns:
+        What metrics.json holds; empty in all but the first of several processes.
+
+    Raises:
+        ConfigError: if the folder holds another run, or there is nothing to resume.
+        DataError: if a data set cannot be read.
+        TrainingError: if training diverges, or the best model was deleted.
     """
     first = int(os.environ.get("RANK", "0")) == 0
     if first:
@@ -183,7 +193,21 @@ def arguments(config: RunConfig) -> TrainingArguments:
 def make_trainer(
     config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show_progress: bool = True
 ) -> NeuroGameTrainer:
-    """The trainer of a run, with its data encoded and its callbacks in place."""
+    """The trainer of a run, with its data encoded and its callbacks in place.
+
+    Args:
+        config: the checked run file.
+        model: as `build` returns it.
+        tokenizer: the same.
+        splits: the data.
+        show_progress: a bar on stderr.
+
+    Returns:
+        A trainer; `trainer.train()` starts it.
+
+    Raises:
+        ConfigError: if the dev set lacks labels of the model.
+    """
     dev = encode(splits.dev, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
     if dev.labels is None:
         raise ConfigError(f"data.dev: {splits.dev.name} cannot choose a model: {dev.without_labels}")
@@ -218,20 +242,20 @@ def _grounded(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> 
     chosen = torch.randperm(len(splits.dev), generator=generator(config.seed, "dev pairs"))[: section.dev_pairs]
     pairs = as_pairs(splits.dev[i] for i in chosen.tolist())
 
-    def with_r2(found: EvalPrediction) -> dict[str, float]:
+    def with_r2(answers: EvalPrediction) -> dict[str, float]:
         size = config.training.eval_batch_size
         r2 = coalition_r2(model, tokenizer, pairs, section, config.data.max_length, batch_size=size, seed=config.seed)
-        return {**measured(found), "coalition_r2": r2}
+        return {**measured(answers), "coalition_r2": r2}
 
     return with_r2
 
 
-def measured(found: EvalPrediction) -> dict[str, float]:
+def measured(answers: EvalPrediction) -> dict[str, float]:
     """Accuracy and mean cross-entropy of the rows; the Trainer's own loss is a mean over batches."""
-    logits = found.predictions[0] if isinstance(found.predictions, tuple) else found.predictions
-    z, rows = np.asarray(logits, dtype=np.float64), np.arange(len(found.label_ids))
-    losses = np.logaddexp.reduce(z, axis=-1) - z[rows, found.label_ids]
-    return {"accuracy": float((z.argmax(-1) == found.label_ids).mean()), "loss": float(losses.mean())}
+    logits = answers.predictions[0] if isinstance(answers.predictions, tuple) else answers.predictions
+    z, gold = np.asarray(logits, dtype=np.float64), answers.label_ids
+    losses = np.logaddexp.reduce(z, axis=-1) - z[np.arange(len(gold)), gold]
+    return {"accuracy": float((z.argmax(-1) == gold).mean()), "loss": float(losses.mean())}
 
 
 def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits) -> NLI:
