@@ -44,22 +44,12 @@ from neurogame.writing import write_text
 
 
 def train(config: RunConfig, *, resume: bool = False, show_progress: bool = True) -> dict[str, Any]:
-    """Train a model, evaluate it, and write the run's folder.
-
-        metrics = train(read_config("configs/toy.yaml"))
+    """Run it; returns what metrics.json holds.
 
     Args:
         config: the checked run file.
         resume: go on from the last whole checkpoint in the run's folder.
         show_progress: bars on stderr.
-
-    Returns:
-        What metrics.json holds; empty in all but the first of several processes.
-
-    Raises:
-        ConfigError: if the folder holds another run, or there is nothing to resume.
-        DataError: if a data set cannot be read.
-        TrainingError: if training diverges, or the best model was deleted.
     """
     first = int(os.environ.get("RANK", "0")) == 0
     if first:
