@@ -82,7 +82,18 @@ def _attention_alone(x: Tensor) -> Tensor:
 
 
 def run(*, repetitions: int = 15, lengths: tuple[int, ...] = LENGTHS, progress: Progress = print) -> dict[str, Any]:
-    """All rows: cases at batch 8, long sequences, memory, a whole model. Some minutes on two cores."""
+    """All rows: cases at batch 8, long sequences, memory, a whole model. Some minutes on two cores.
+
+        print(run(repetitions=3, lengths=(1024,))["cases"][0]["ratio"])
+
+    Args:
+        repetitions: interleaved, of each case.
+        lengths: tokens of the long sequences.
+        progress: told what is being done.
+
+    Returns:
+        JSON values: "machine", "operations", "cases", "long", "memory", "model".
+    """
     rows = []
     for batch, tokens, couplings, backward, target in CASES:
         progress(f"batch {batch}, n = {tokens}, {couplings}, {'forward + backward' if backward else 'forward'}")
@@ -221,23 +232,25 @@ def operations(batch: int, tokens: int, samples: int = 24, iterations: int = 8) 
     }
 
 
-def table(found: dict[str, Any]) -> RenderableType:
+def table(results: dict[str, Any]) -> RenderableType:
     """The tables, with targets."""
-    cases = _table("NeuroGame attention against MHA(768, 12), one run", found["cases"])
-    long = _table("Long sequences: batch 1, forward, linear couplings", found["long"])
+    cases = _table("NeuroGame attention against MHA(768, 12), one run", results["cases"])
+    long = _table("Long sequences: batch 1, forward, linear couplings", results["long"])
     other = Table(title="Memory and whole model", title_justify="left")
     for column in ("", "found", "target"):
         other.add_column(column, justify="left" if not column else "right")
-    memory = found["memory"]
+    memory = results["memory"]
     for (name, size), target in zip(memory.items(), (f"≤ {TARGET_MEMORY / 1e6:.0f} MB", "", ""), strict=True):
         other.add_row(f"peak extra memory, {name}", "—" if size is None else f"{size / 1e6:.0f} MB", target)
     sizes = list(memory.values())
     if sizes[1] and sizes[2]:
         other.add_row("memory growth, 8 192 → 16 384", f"{sizes[2] / sizes[1]:.2f} ×", f"≤ {TARGET_MEMORY_GROWTH} ×")
-    if found["long"][-1]["growth"]:
-        other.add_row("time growth, last doubling", f"{found['long'][-1]['growth']:.2f} ×", f"≤ {TARGET_GROWTH} ×")
-    if found["model"]:
-        other.add_row("encoder 6 × 384 + head against mean", f"{found['model']['ratio']:.2f} ×", f"≤ {TARGET_MODEL} ×")
+    if results["long"][-1]["growth"]:
+        other.add_row("time growth, last doubling", f"{results['long'][-1]['growth']:.2f} ×", f"≤ {TARGET_GROWTH} ×")
+    if results["model"]:
+        other.add_row(
+            "encoder 6 × 384 + head against mean", f"{results['model']['ratio']:.2f} ×", f"≤ {TARGET_MODEL} ×"
+        )
     return Group(cases, long, other)
 
 
@@ -256,19 +269,21 @@ def _cell(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def figure(found: dict[str, Any], path: Path) -> None:
+def figure(results: dict[str, Any], path: Path) -> None:
     """Growth with the sequence length, and the ratios of the cases, side by side."""
     fig = need("matplotlib.figure", "bench").Figure(figsize=(11, 4.2), layout="constrained")
     left, right = fig.subplots(1, 2)
-    n = [row["tokens"] for row in found["long"]]
-    left.loglog(n, [row["alone ms"] for row in found["long"]], "o-", label="NeuroGame attention, linear")
-    left.loglog(n, [row["MHA ms"] for row in found["long"]], "s--", label="MultiheadAttention")
-    left.loglog(n, [row["MHA, one query ratio"] * row["MHA ms"] for row in found["long"]], "^:", label="MHA, one query")
+    n = [row["tokens"] for row in results["long"]]
+    left.loglog(n, [row["alone ms"] for row in results["long"]], "o-", label="NeuroGame attention, linear")
+    left.loglog(n, [row["MHA ms"] for row in results["long"]], "s--", label="MultiheadAttention")
+    left.loglog(
+        n, [row["MHA, one query ratio"] * row["MHA ms"] for row in results["long"]], "^:", label="MHA, one query"
+    )
     left.set(xlabel="tokens", ylabel="milliseconds, batch 1, forward", title="Growth with the sequence length")
     left.set_xticks(n, [f"{k:,}" for k in n])
     left.minorticks_off()
     left.legend()
-    cases = [row for row in found["cases"] if row["target"] is not None]
+    cases = [row for row in results["cases"] if row["target"] is not None]
     labels = [f"{row['couplings']}, n = {row['tokens']}\n{row['pass']}" for row in cases]
     right.barh(labels, [row["ratio"] for row in cases], color="tab:blue", label="measured")
     right.plot([row["target"] for row in cases], labels, "k|", markersize=22, markeredgewidth=2, label="target")

@@ -45,39 +45,51 @@ def _errors(V: Tensor, anchor: Tensor | None, seed: int) -> tuple[float, float]:
 def run(
     *, lengths: tuple[int, ...] = LENGTHS, repetitions: int = 5, seed: int = 0, progress: Progress = print
 ) -> dict[str, Any]:
-    """Errors for each n, with and without an anchor: means over `repetitions` draws of tokens and coalitions."""
+    """Errors for each n, with and without an anchor: means over `repetitions` draws of tokens and coalitions.
+
+        run(lengths=(8, 16), repetitions=2)["rows"]
+
+    Args:
+        lengths: numbers of tokens.
+        repetitions: draws of each.
+        seed: of the draws.
+        progress: told what is being done.
+
+    Returns:
+        JSON values, a row for each n with and without an anchor.
+    """
     rows = []
     for n in lengths:
         progress(f"n = {n}")
         for anchored in (False, True):
-            found = []
+            errors = []
             for repetition in range(repetitions):
                 g = torch.Generator().manual_seed(seed + repetition)
                 V = torch.randn(1, HEADS, n, DIM, generator=g) + torch.randn(1, HEADS, 1, DIM, generator=g)
                 anchor = torch.randn(1, HEADS, DIM, generator=g) * (2 * n) ** 0.5 if anchored else None
-                found.append(_errors(V, anchor, seed + repetition))
-            linear, sampling = torch.tensor(found).mean(0).tolist()
+                errors.append(_errors(V, anchor, seed + repetition))
+            linear, sampling = torch.tensor(errors).mean(0).tolist()
             rows.append({"tokens": n, "anchor": anchored, "linear form": linear, "sampling, K = 24": sampling})
     return {"machine": machine(), "heads": HEADS, "dim": DIM, "samples": SAMPLES, "seed": seed, "rows": rows}
 
 
-def table(found: dict[str, Any]) -> Table:
+def table(results: dict[str, Any]) -> Table:
     """One row per length and anchor."""
     out = Table(title="Relative error of the couplings", title_justify="left")
     for column in ("tokens", "anchor", "linear form", "sampling, K = 24"):
         out.add_column(column, justify="right")
-    for row in found["rows"]:
+    for row in results["rows"]:
         errors = (f"{100 * row[name]:.2f} %" for name in ("linear form", "sampling, K = 24"))
         out.add_row(str(row["tokens"]), "yes" if row["anchor"] else "no", *errors)
     return out
 
 
-def figure(found: dict[str, Any], path: Path) -> None:
+def figure(results: dict[str, Any], path: Path) -> None:
     """Both errors over n."""
     fig = need("matplotlib.figure", "bench").Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = fig.subplots()
     for anchored, marker in ((False, "o"), (True, "s")):
-        rows = [row for row in found["rows"] if row["anchor"] == anchored]
+        rows = [row for row in results["rows"] if row["anchor"] == anchored]
         n, words = [row["tokens"] for row in rows], "with anchor" if anchored else "no anchor"
         axes.loglog(
             n, [row["linear form"] for row in rows], f"{marker}-", color="tab:blue", label=f"linear form, {words}"

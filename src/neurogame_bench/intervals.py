@@ -33,20 +33,32 @@ class Figure:
 
 def summands(values: Iterable[float]) -> tuple[float, float, float]:
     """(Σ of what is defined, how many are, how many are not): the row of a pair in a mean."""
-    found = list(values)
-    defined = [value for value in found if not math.isnan(value)]
-    return float(sum(defined)), float(len(defined)), float(len(found) - len(defined))
+    every = list(values)
+    defined = [value for value in every if not math.isnan(value)]
+    return float(sum(defined)), float(len(defined)), float(len(every) - len(defined))
 
 
 def ratio(sums: Array) -> Array:
     """Σ values / Σ cases, NaN without cases; further columns are not looked at."""
     cases = sums[..., 1]
-    found: Array = np.divide(sums[..., 0], cases, out=np.full(cases.shape, math.nan), where=cases > 0)
-    return found
+    means: Array = np.divide(sums[..., 0], cases, out=np.full(cases.shape, math.nan), where=cases > 0)
+    return means
 
 
 def estimate(rows: Array, statistic: Statistic = ratio, *, resamples: int = RESAMPLES, seed: int = 0) -> Figure:
-    """`statistic` of the sums of `rows` [pairs, columns], and its percentile interval over resampled pairs."""
+    """A statistic of sums over pairs, and its 95 % percentile interval over resampled pairs.
+
+        estimate(np.array([summands([value]) for value in values])).low
+
+    Args:
+        rows: summands [pairs, columns].
+        statistic: of the sums; by default the mean, see `summands`.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        The figure; NaN without pairs.
+    """
     if not len(rows):
         return Figure(math.nan, math.nan, math.nan, 0)
     value = float(statistic(rows.sum(0)))
@@ -59,7 +71,21 @@ def estimate(rows: Array, statistic: Statistic = ratio, *, resamples: int = RESA
 def difference(
     ours: Array, theirs: Array, statistic: Statistic = ratio, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Figure:
-    """`statistic` of ours minus that of theirs on the same pairs, resampled together."""
+    """`statistic` of ours minus that of theirs on the same pairs, resampled together.
+
+    Args:
+        ours: summands [pairs, columns].
+        theirs: the same of the others, pair by pair.
+        statistic: of the sums.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        The difference with its interval.
+
+    Raises:
+        ValueError: if the numbers of pairs differ.
+    """
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} pairs against {len(theirs)}: a paired difference needs the same pairs")
     if not len(ours):

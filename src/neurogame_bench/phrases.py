@@ -86,8 +86,8 @@ def bare(word: str) -> str:
 
 def is_negation(word: str) -> bool:
     """A word that negates, contracted forms included."""
-    found = bare(word)
-    return found in _NEGATIONS or found.endswith("n't")
+    plain_word = bare(word)
+    return plain_word in _NEGATIONS or plain_word.endswith("n't")
 
 
 def is_quantifier(word: str) -> bool:

@@ -94,21 +94,20 @@ def run(
     for part, make in (("training", _training), ("evaluation", _evaluation)):
         progress(f"{part}, {len(chosen)} heads")
         times = seconds_each({name: make(model, batches) for name, model in models.items()}, repetitions)
-        for name, found in times.items():
-            rows[name][f"{part} pairs/s"] = BATCH * len(batches) / median(found)
-            rows[name][f"{part} ratio"] = median(a / b for a, b in zip(times["mean"], found, strict=True))
+        for name, own in times.items():
+            rows[name][f"{part} pairs/s"] = BATCH * len(batches) / median(own)
+            rows[name][f"{part} ratio"] = median(a / b for a, b in zip(times["mean"], own, strict=True))
     return {"machine": machine(), "repetitions": repetitions, "target": TARGET, "rows": list(rows.values())}
 
 
-def table(found: dict[str, Any]) -> RenderableType:
+def table(results: dict[str, Any]) -> RenderableType:
     """One row per head."""
-    title = (
-        f"Pairs per second, batch {BATCH}, encoder of the size of MiniLM-L6; ratios to mean, target ≥ {found['target']}"
-    )
+    what = f"Pairs per second, batch {BATCH}, encoder of the size of MiniLM-L6"
+    title = f"{what}; ratios to mean, target ≥ {results['target']}"
     out = Table(title=title, title_justify="left")
-    for name in found["rows"][0]:
+    for name in results["rows"][0]:
         out.add_column(name, justify="left" if name == "head" else "right")
-    for row in found["rows"]:
+    for row in results["rows"]:
         out.add_row(*(_cell(name, value) for name, value in row.items()))
     return out
 
@@ -119,15 +118,15 @@ def _cell(name: str, value: Any) -> str:
     return f"{value:.2f}" if name.endswith("ratio") else f"{value:.0f}"
 
 
-def figure(found: dict[str, Any], path: Path) -> None:
+def figure(results: dict[str, Any], path: Path) -> None:
     """The ratios as bars."""
     fig = need("matplotlib.figure", "bench").Figure(figsize=(8, 4.2), layout="constrained")
     axes = fig.subplots()
-    names = [row["head"] for row in found["rows"]]
+    names = [row["head"] for row in results["rows"]]
     for shift, part, colour in ((-0.2, "training", "tab:blue"), (0.2, "evaluation", "tab:orange")):
         places = [i + shift for i in range(len(names))]
-        axes.barh(places, [row[f"{part} ratio"] for row in found["rows"]], height=0.36, color=colour, label=part)
-    axes.axvline(found["target"], color="black", linewidth=0.8, linestyle="--", label="target")
+        axes.barh(places, [row[f"{part} ratio"] for row in results["rows"]], height=0.36, color=colour, label=part)
+    axes.axvline(results["target"], color="black", linewidth=0.8, linestyle="--", label="target")
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set(xlabel="pairs per second / those of the mean head")

@@ -25,7 +25,7 @@ def seconds_each(contestants: dict[str, Run], repetitions: int) -> dict[str, lis
 
 def interleaved(contestants: dict[str, Run], repetitions: int) -> dict[str, float]:
     """Median seconds of each contestant, see `seconds_each`."""
-    return {name: median(found) for name, found in seconds_each(contestants, repetitions).items()}
+    return {name: median(times) for name, times in seconds_each(contestants, repetitions).items()}
 
 
 _MEMORY = """

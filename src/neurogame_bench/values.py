@@ -103,8 +103,8 @@ class Counted:
 
     def of_arrays(self, members: "np.ndarray[Any, np.dtype[np.bool_]]") -> "np.ndarray[Any, np.dtype[np.float64]]":
         """The same for shapiq: numpy, and one coalition may come without its axis."""
-        found: np.ndarray[Any, np.dtype[np.float64]] = self(torch.from_numpy(np.atleast_2d(members))).numpy()
-        return found
+        values: np.ndarray[Any, np.dtype[np.float64]] = self(torch.from_numpy(np.atleast_2d(members))).numpy()
+        return values
 
 
 def _ours(V: Tensor, budget: int, seed: int) -> Solved | None:
@@ -141,9 +141,9 @@ def _shapiq(approximator: str, approximate: dict[str, Any], **settings: Any) -> 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "not all budget is required": from 2ⁿ on, and that is meant
             start = time.perf_counter()
-            found = ready.approximate(budget=budget, game=v.of_arrays, **approximate)
+            values = ready.approximate(budget=budget, game=v.of_arrays, **approximate)
             seconds = time.perf_counter() - start
-        return Solved(V.new_tensor([[float(found[(i,)]) for i in range(n)]]), v.evaluations, seconds)
+        return Solved(V.new_tensor([[float(values[(i,)]) for i in range(n)]]), v.evaluations, seconds)
 
     return solve
 
@@ -266,7 +266,7 @@ def _measure(
     truth = exact.shapley(exact.value_table(V[: sizes["one"]]))
     seeds = count(seed * 1_000_000)  # no two calls share their draws
     order = torch.Generator().manual_seed(seed)
-    found: dict[tuple[str, int], list[Trial]] = {(method.name, K): [] for method in compared for K in budgets}
+    trials_of: dict[tuple[str, int], list[Trial]] = {(method.name, K): [] for method in compared for K in budgets}
     whole: dict[Calls, list[float]] = {calls: [] for calls in sizes}
     for method in compared:  # what the first call of a package does once is not its speed
         method.solve(V[:1], budgets[0] * (n + 1), seed)
@@ -279,9 +279,9 @@ def _measure(
         calls_due = [(K, method) for K in budgets for method in compared for _ in range(method.repeats)]
         for which in torch.randperm(len(calls_due), generator=order).tolist():
             K, method = calls_due[which]
-            found[method.name, K] += _solve(V[: sizes[method.calls]], truth, method, K * (n + 1), seeds)
+            trials_of[method.name, K] += _solve(V[: sizes[method.calls]], truth, method, K * (n + 1), seeds)
     rows = []
-    for (name, K), trials in found.items():
+    for (name, K), trials in trials_of.items():
         if not trials:
             continue
         evaluations = max(trial.evaluations for trial in trials)

@@ -50,17 +50,16 @@ class EncodedDataset(Dataset[dict[str, Any]]):
         if not 0 <= row < len(self):
             raise IndexError(f"row {index} of {len(self)}")
         span = slice(self.offsets[row], self.offsets[row + 1])
-        found: dict[str, Any] = {name: column[span].tolist() for name, column in self.columns.items()}
+        inputs: dict[str, Any] = {name: column[span].tolist() for name, column in self.columns.items()}
         if self.labels is not None:
-            found["labels"] = int(self.labels[row])
-        found["length"] = len(found["input_ids"])
-        return found
+            inputs["labels"] = int(self.labels[row])
+        return {**inputs, "length": len(inputs["input_ids"])}
 
     @property
     def lengths(self) -> list[int]:
         """Tokens per row."""
-        found: list[int] = np.diff(self.offsets).tolist()
-        return found
+        lengths: list[int] = np.diff(self.offsets).tolist()
+        return lengths
 
 
 def encode(
@@ -72,6 +71,9 @@ def encode(
 ) -> EncodedDataset:
     """Pairs as token ids, the longer sentence truncated first.
 
+        rows = encode(load("toy/train"), tokenizer, max_length=64)
+        DataLoader(rows, batch_size=32, collate_fn=collate(tokenizer))
+
     Args:
         dataset: the pairs.
         tokenizer: of the model; with the special tokens of a pair.
@@ -79,6 +81,12 @@ def encode(
         label2id: name → number, the model's own; by default that of `neurogame.labels`. A data set in
             which some pairs have no label, or only "non-entailment" where the model has no such class,
             is encoded without labels, and `without_labels` says so.
+
+    Returns:
+        The rows, in order.
+
+    Raises:
+        DataError: if there is no pair, `max_length` does not fit the tokenizer, or a label is not the model's.
     """
     _check_length(max_length, tokenizer)
     rows: dict[str, list[NDArray[np.int32]]] = {}
@@ -88,9 +96,9 @@ def encode(
     stream = iter(dataset)
     while chunk := list(islice(stream, CHUNK)):
         texts = [pair.premise for pair in chunk], [pair.hypothesis for pair in chunk]
-        found = tokenizer(*texts, truncation="longest_first", max_length=max_length)
-        sizes = [len(ids) for ids in found["input_ids"]]
-        for name, column in found.items():
+        encoded = tokenizer(*texts, truncation="longest_first", max_length=max_length)
+        sizes = [len(ids) for ids in encoded["input_ids"]]
+        for name, column in encoded.items():
             flat = [number for row in column for number in row]
             rows.setdefault(name, []).append(np.array(flat, dtype=np.int32))
         truncated += _truncated(chunk, sizes, tokenizer, max_length)
@@ -165,14 +173,31 @@ class Collate:
 
 
 def collate(tokenizer: PreTrainedTokenizerBase) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
-    """The `collate_fn` of a DataLoader, or the `data_collator` of a Trainer, for rows of an `EncodedDataset`."""
+    """The `collate_fn` of a DataLoader, or the `data_collator` of a Trainer, for rows of an `EncodedDataset`.
+
+    Args:
+        tokenizer: pads.
+
+    Returns:
+        Rows → batch of tensors, see `Collate`.
+    """
     return Collate(tokenizer)
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     """Every index once, in batches of similar length, the longest first: little padding, and memory runs out at once.
 
-    Rows of the same length keep their order.
+        for places in sorted_batches(rows.lengths, 32): ...
+
+    Args:
+        lengths: tokens of each row; rows of the same length keep their order.
+        batch_size: rows per batch.
+
+    Returns:
+        Batches of indices.
+
+    Raises:
+        DataError: if `batch_size` is not positive.
     """
     if batch_size < 1:
         raise DataError(f"batch_size {batch_size} is not positive")

@@ -61,7 +61,7 @@ def check_seed(seed: object) -> None:
 
 
 def order(count: int, seed: int) -> list[int]:
-    """A random order of 0 … count−1: the indices sorted by one uniform draw each.
+    """A random order of 0 … count − 1: the indices sorted by one uniform draw each.
 
     Only `Random.random` is used, whose sequence Python promises to keep; so a seed means the same
     rows with every version.
@@ -105,9 +105,9 @@ class PairDataset(Sequence[Pair]):
     @cached_property
     def counts(self) -> dict[str, int]:
         """Label → number of pairs, in the order of `neurogame.labels`; pairs without label are not in it."""
-        found = Counter(pair.label for pair in self.pairs if pair.label is not None)
-        known = [name for name in (*LABELS, NON_ENTAILMENT) if name in found]
-        return {name: found[name] for name in (*known, *sorted(set(found) - set(known)))}
+        counted = Counter(pair.label for pair in self.pairs if pair.label is not None)
+        known = [name for name in (*LABELS, NON_ENTAILMENT) if name in counted]
+        return {name: counted[name] for name in (*known, *sorted(set(counted) - set(known)))}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -172,7 +172,17 @@ class PairDataset(Sequence[Pair]):
 
 
 def concatenate(name: str, datasets: Iterable[PairDataset]) -> PairDataset:
-    """The data sets one after the other under a new name; what was dropped adds up."""
+    """The data sets one after the other; what was dropped adds up.
+
+        concatenate("both", [load("toy/train"), load("fragments/train")])
+
+    Args:
+        name: of the new set.
+        datasets: in order.
+
+    Returns:
+        The new set.
+    """
     parts = tuple(datasets)
     return PairDataset(
         pairs=tuple(pair for part in parts for pair in part.pairs),

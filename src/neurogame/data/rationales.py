@@ -35,6 +35,9 @@ def parse(marked: str, sentence: str | None = None) -> Rationale:
             nor closes a mark is dropped.
         sentence: the sentence without marks. Its words are taken if it is the same text up to
             whitespace and asterisks, so that a word such as "5*3" keeps its own.
+
+    Returns:
+        Words with their marks.
     """
     inside = [False] * len(marked)
     for match in _MARK.finditer(marked):
@@ -54,10 +57,18 @@ def parse(marked: str, sentence: str | None = None) -> Rationale:
 def rationales(pair: Pair) -> list[tuple[Rationale, Rationale]]:
     """(premise, hypothesis) rationales of a pair, one per annotator, from the marked columns among its extras.
 
+        [p.marked for p, h in rationales(load("esnli/dev")[0])]
+
     Columns are e-SNLI's own (`Sentence1_marked_1`, `Sentence2_marked_1`) or plain (`p_marked_1`,
     `h_marked_1`), counted from 1; an annotator whose columns are missing or empty is left out.
+
+    Args:
+        pair: with the columns as extras.
+
+    Returns:
+        In the order of the annotators; empty if nobody marked words.
     """
-    found = []
+    marks = []
     for premise, hypothesis in _COLUMNS:
         numbers = sorted(
             int(number)
@@ -67,8 +78,8 @@ def rationales(pair: Pair) -> list[tuple[Rationale, Rationale]]:
         for annotator in numbers:
             texts = pair.extras[f"{premise}{annotator}"], pair.extras.get(f"{hypothesis}{annotator}")
             if all(isinstance(text, str) and text.strip() for text in texts):
-                found.append((parse(str(texts[0]), pair.premise), parse(str(texts[1]), pair.hypothesis)))
-    return found
+                marks.append((parse(str(texts[0]), pair.premise), parse(str(texts[1]), pair.hypothesis)))
+    return marks
 
 
 def _blank(letter: str) -> bool:

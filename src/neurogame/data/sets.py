@@ -197,6 +197,9 @@ def load(
 ) -> PairDataset:
     """A data set by name ("snli/dev"), or a file.
 
+        load("toy/dev").summary()
+        load("pairs.csv", columns={"premise": "text_a"}, on_error="skip")
+
     Args:
         name_or_path: a path, "-" for the standard input, or a name of `NAMES`.
         root: the folder with the data sets; by default the environment variable NEUROGAME_DATA, else ./data.
@@ -206,6 +209,12 @@ def load(
         limit: at most so many pairs, the first.
         hub: download the set if it is not among the local files.
         require_label: drop and count the rows without gold label.
+
+    Returns:
+        The pairs in order, with what was dropped.
+
+    Raises:
+        DataError: if there is no such file or name, a row is malformed, or a label is unknown.
     """
     given = fspath(name_or_path)
     check_limit(limit)
@@ -221,9 +230,9 @@ def load(
         return fragments.probe(PROBES[name]).take(limit)
     split = SPLITS[name]
     folder = Path(root if root is not None else os.environ.get(ROOT_VARIABLE) or "data")
-    found = next(((layout, files) for layout in split.layouts if (files := _present(folder, layout))), None)
-    if found is not None:
-        layout, files = found
+    present = next(((layout, files) for layout in split.layouts if (files := _present(folder, layout))), None)
+    if present is not None:
+        layout, files = present
         return _joined(name, (_read(file, rule, on_error, limit, name, layout.keeps) for file in files), limit)
     if not hub:
         raise DataError(_not_found(name, split, folder))
@@ -262,13 +271,13 @@ def _joined(name: str, parts: Iterable[PairDataset], limit: int | None) -> PairD
 
 def _present(folder: Path, layout: Layout) -> tuple[str, ...]:
     """The files of a layout, each as it is or gzipped; none unless all are there."""
-    found = []
+    paths = []
     for file in layout.files:
         path = next((path for path in (folder / file, folder / f"{file}.gz") if path.is_file()), None)
         if path is None:
             return ()
-        found.append(str(path))
-    return tuple(found)
+        paths.append(str(path))
+    return tuple(paths)
 
 
 def _not_found(name: str, split: Split, folder: Path) -> str:
@@ -280,11 +289,11 @@ def _not_found(name: str, split: Split, folder: Path) -> str:
 
 def _toy(name: str) -> PairDataset:
     count, seed = TOY[name]
-    found = generate(count, seed)
+    pairs = generate(count, seed)
     if name != "toy/train":
         seen = {(pair.premise, pair.hypothesis) for pair in generate(*TOY["toy/train"])}
-        found = found.filter(lambda pair: (pair.premise, pair.hypothesis) not in seen)
-    return PairDataset(found.pairs, name, found.source)
+        pairs = pairs.filter(lambda pair: (pair.premise, pair.hypothesis) not in seen)
+    return PairDataset(pairs.pairs, name, pairs.source)
 
 
 def _from_hub(name: str, part: str, rule: Rule, on_error: OnError, limit: int | None) -> PairDataset:

@@ -64,11 +64,20 @@ class Aligned:
 def align(logits: ArrayLike | torch.Tensor, gold: Sequence[str], labels: Sequence[str]) -> Aligned:
     """Bring logits [pairs, labels] and gold names together, by name.
 
+        align(logits, ["neutral", "entailment"], nli.labels).correct.mean()
+
     Args:
         logits: raw logits; column j belongs to `labels[j]`.
         gold: the gold label of each pair. Fewer kinds than the model knows are fine; entailment and
             non-entailment make the data two-way (see `Aligned`).
         labels: the model's label names in the order of its logits.
+
+    Returns:
+        Logits, gold labels and predictions in one order.
+
+    Raises:
+        ValueError: if shapes do not match, a logit is not finite, a gold label is missing or unknown to the model, or
+            two-way and three-way gold labels are mixed.
     """
     order = ordered(labels)
     if len(set(order)) != len(order):

@@ -69,7 +69,16 @@ def brier(log_p: Array, gold: Indices) -> float:
 
 
 def reliability(confidence: Array, correct: Booleans, bins: int = 15) -> tuple[Bin, ...]:
-    """Count, mean confidence and accuracy in `bins` bins of equal width."""
+    """Count, mean confidence and accuracy in `bins` bins of equal width.
+
+    Args:
+        confidence: [pairs], the probability of the predicted label.
+        correct: [pairs].
+        bins: how many.
+
+    Returns:
+        One entry per bin, also for those without pairs.
+    """
     check_count("bins", bins)
     edges = np.linspace(0.0, 1.0, bins + 1)
     index = np.searchsorted(edges[1:-1], confidence, side="left")  # an edge belongs to the bin below it
@@ -91,7 +100,16 @@ def ece(table: tuple[Bin, ...]) -> float:
 
 
 def confidence(aligned: Aligned, temperature: float | Array = 1.0, bins: int = 15) -> Confidence:
-    """NLL, Brier score and ECE of logits divided by a temperature (one, or one per pair)."""
+    """NLL, Brier score and ECE of logits divided by a temperature.
+
+    Args:
+        aligned: logits and gold labels.
+        temperature: T, one or one per pair.
+        bins: of the calibration error.
+
+    Returns:
+        The three figures, and the reliability table behind the last.
+    """
     log_p = aligned.log_probabilities(temperature)
     chosen = np.exp(log_p[np.arange(len(aligned)), aligned.predicted])
     table = reliability(chosen, aligned.correct, bins)
@@ -101,6 +119,8 @@ def confidence(aligned: Aligned, temperature: float | Array = 1.0, bins: int = 1
 def fit_temperature(logits: Array, gold: Indices) -> float:
     """argmin_T −mean log softmax(z/T)_gold, for T in [0.05, 20].
 
+        nli.temperature = fit_temperature(aligned.logits, aligned.gold)
+
     With β = 1/T and d_k = z_k − z_gold this is mean log Σ_k exp(β·d_k): convex in β, with slope
     mean E_p[d] and curvature mean Var_p[d]. Newton's method, kept inside a bracket. Where T = 1 is
     as good as any other the answer is 1.
@@ -108,6 +128,12 @@ def fit_temperature(logits: Array, gold: Indices) -> float:
     Args:
         logits: [pairs, labels].
         gold: [pairs], the column of the gold label; `alignment.align` finds it by name.
+
+    Returns:
+        T, by which logits are divided.
+
+    Raises:
+        ValueError: if shapes do not match, `gold` is no column, or a logit is not finite.
     """
     z, gold = np.asarray(logits, dtype=np.float64), np.asarray(gold)
     if z.ndim != 2 or z.size == 0 or gold.shape != z.shape[:1]:
@@ -176,6 +202,8 @@ def calibrate(
 ) -> Calibration:
     """Confidence before and after temperature scaling.
 
+        calibrate(align(logits, gold, labels)).after.ece
+
     The temperature is, in this order: the one fitted on a separate set; the one stored in the model
     (other than 1: it is what its predictions use); the one cross-fitted on two halves of this set.
     Two-way gold labels cannot fit the temperature of three logits, so there the last is left out.
@@ -186,6 +214,12 @@ def calibrate(
         stored: the temperature stored in the model; 1 means none.
         bins: of equal width.
         seed: of the split into halves.
+
+    Returns:
+        Both, with the temperature and where it comes from; `after` is None where there is no temperature.
+
+    Raises:
+        ValueError: if a temperature or the number of bins is not positive.
     """
     check_positive("temperature", stored)
     if fitted is not None:

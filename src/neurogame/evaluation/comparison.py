@@ -53,8 +53,20 @@ class Comparison:
 def mcnemar(b: int, c: int) -> McNemar:
     """McNemar's test of b against c discordant pairs.
 
+        mcnemar(12, 30).p_value
+
     b + c < 25: exact, two-sided, p = min(1, 2·P(X ≤ min(b, c))) with X ~ Binomial(b + c, ½).
     Otherwise χ² = max(|b − c| − 1, 0)² / (b + c), and p = P(χ²₁ > χ²) = erfc(√(χ²/2)).
+
+    Args:
+        b: pairs that only the first model gets right.
+        c: pairs that only the second gets right.
+
+    Returns:
+        p value, statistic, and which of the two tests it was.
+
+    Raises:
+        ValueError: if a count is negative.
     """
     check_count("b", b, least=0)
     check_count("c", c, least=0)
@@ -76,7 +88,22 @@ def check_same_data(first: tuple[str, str], second: tuple[str, str]) -> None:
 
 
 def compare(first: Predictions, second: Predictions, *, resamples: int = 1000, seed: int = 0) -> Comparison:
-    """McNemar's test and the accuracy difference of two models on the same pairs."""
+    """McNemar's test and the accuracy difference of two models on the same pairs.
+
+        compare(*load_predictions("runs/a/evaluation")[:1], *load_predictions("runs/b/evaluation")[:1])
+
+    Args:
+        first: predictions of one model.
+        second: predictions of another on the same data.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        The four counts, difference, interval and test; positive differences favour `first`.
+
+    Raises:
+        ValueError: if the two were not run on the same pairs with the same gold labels.
+    """
     check_same_data((first.data, first.fingerprint), (second.data, second.fingerprint))
     if first.gold != second.gold:
         raise ValueError(f"the gold labels of {first.data} differ between the two runs; was a file edited by hand?")

@@ -145,12 +145,12 @@ def _reliabilities(canvas: Any, rows: list[Row], columns: int) -> None:
         if calibration.after is not None:
             label = "T = " + ", ".join(f"{T:.2f}" for T in calibration.temperatures)
             stages.append((label, calibration.after, _AFTER, "s"))
-        for label, found, colour, marker in stages:
-            bins = [b for b in found.reliability if b.count]
+        for label, trust, colour, marker in stages:
+            bins = [b for b in trust.reliability if b.count]
             x, y = [b.confidence for b in bins], [b.accuracy for b in bins]
             axes.plot(x, y, color=colour, linewidth=1.1, zorder=2)
             axes.scatter(x, y, s=[4 + 70 * b.count / row.n for b in bins], color=colour, marker=marker, zorder=3)
-            axes.plot([], [], color=colour, marker=marker, label=f"{label}: ECE {100 * found.ece:.1f} %", markersize=5)
+            axes.plot([], [], color=colour, marker=marker, label=f"{label}: ECE {100 * trust.ece:.1f} %", markersize=5)
         _where(axes, stages[-1][1].reliability)
         axes.set_xlim(_start(row), 1.02)
         axes.set_ylim(0, 1.32)  # room for the legend
@@ -208,10 +208,10 @@ def _marker(k: int) -> str:
 
 
 def _rows(rows: Report | Row | Sequence[Row]) -> list[Row]:
-    found = list(rows.rows if isinstance(rows, Report) else [rows] if isinstance(rows, Row) else rows)
-    if not found:
+    listed = list(rows.rows if isinstance(rows, Report) else [rows] if isinstance(rows, Row) else rows)
+    if not listed:
         raise ValueError("there are no rows to draw")
-    return found
+    return listed
 
 
 def _canvas(width: float, height: float) -> Any:

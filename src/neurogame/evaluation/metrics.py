@@ -89,7 +89,24 @@ def score(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Scores:
-    """Score logits [pairs, labels] against gold names; `labels` names the columns. See `alignment.align`."""
+    """Score logits against gold labels, by name.
+
+        score(nli.logits(pairs), gold, nli.labels).accuracy
+
+    Args:
+        logits: [pairs, labels].
+        gold: gold label of each pair.
+        labels: names of the columns.
+        bins: of the calibration error.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        Accuracy and macro-F1 with intervals, scores by label, confusion counts, calibration at T = 1.
+
+    Raises:
+        ValueError: see `alignment.align`.
+    """
     return score_aligned(align(logits, gold, labels), bins=bins, resamples=resamples, seed=seed)
 
 
@@ -145,8 +162,17 @@ def macro_f1(counts: Counts, present: Booleans) -> Array:
 def bootstrap(counts: Counts, statistic: Callable[[Counts], Array], resamples: int = 1000, seed: int = 0) -> Array:
     """`statistic` of `resamples` bootstrap draws of a table of counts.
 
-    N pairs drawn with replacement have multinomial cell counts with probabilities counts/N; the
-    statistic sees them as [resamples, *counts.shape].
+    N pairs drawn with replacement have multinomial cell counts with probabilities counts/N. With a count of 1 for each
+    of N pairs, the draws are the weights of the pairs.
+
+    Args:
+        counts: of any shape.
+        statistic: of draws [resamples, *counts.shape].
+        resamples: how many.
+        seed: of the draws.
+
+    Returns:
+        What `statistic` returns.
     """
     check_count("resamples", resamples)
     total = int(counts.sum())
@@ -172,9 +198,21 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
 def by(
     keys: Sequence[str], extras: Sequence[Mapping[str, Any]], gold: Sequence[str], correct: Sequence[bool] | Booleans
 ) -> tuple[Group, ...]:
-    """Accuracy by what `keys` name: entries of a pair's extras, or "label", the gold label.
+    """Accuracy by group: `by(("heuristic", "label"), …)` is the table of HANS, `by(("round",), …)` that of ANLI.
 
-    `by(("heuristic", "label"), …)` is the table of HANS, `by(("round",), …)` that of ANLI.
+        by(["label"], [{}] * len(gold), gold, aligned.correct)
+
+    Args:
+        keys: entries of a pair's extras, or "label", the gold label.
+        extras: of each pair.
+        gold: gold label of each pair.
+        correct: whether each pair was predicted right.
+
+    Returns:
+        A group for each combination that occurs, in the order of labels and names.
+
+    Raises:
+        ValueError: if there is no key, or a pair lacks one.
     """
     if not keys:
         raise ValueError("keys must name at least one entry of the extras, or 'label'")

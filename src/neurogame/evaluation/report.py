@@ -172,7 +172,19 @@ class Report:
 
 
 def combine(reports: Iterable[Report]) -> Report:
-    """One report of several: other models, other data sets, or both."""
+    """One report of several: other models, other data sets, or both.
+
+        combine([evaluate(nli, dev), evaluate(other, dev)]).table()
+
+    Args:
+        reports: in which no model is twice on the same data set.
+
+    Returns:
+        All rows, in order.
+
+    Raises:
+        ValueError: if there is no row, a row is there twice, or two sets of one name differ.
+    """
     rows = tuple(row for report in reports for row in report.rows)
     if not rows:
         raise ValueError("there are no reports to combine")
@@ -195,6 +207,9 @@ def evaluate(
 ) -> Report:
     """Run a model over data sets and score it.
 
+        report = evaluate(neurogame.load(), neurogame.data.load("toy/dev"))
+        report.rows[0].scores.accuracy, report.to_markdown()
+
     Args:
         nli: the model; labels are matched by name.
         datasets: one data set, or several with names of their own.
@@ -210,6 +225,13 @@ def evaluate(
             round, where the pairs have them.
         name: how the report calls the model, if not by its own name.
         progress: handed to the model's `logits`, which tells it how many pairs have just been done.
+
+    Returns:
+        A row for each data set.
+
+    Raises:
+        ValueError: if a set is empty, has labels that the model lacks, or shares its name with another; or if the run
+            to compare with has none of these pairs.
     """
     several: Sequence[LabelledPairs] = [datasets] if isinstance(datasets, LabelledPairs) else list(datasets)
     _check(nli, several, calibration)
@@ -311,18 +333,18 @@ def _others(
     if isinstance(against, Report):
         against = [row.predictions for row in against.rows if row.predictions is not None]
     others = load_predictions(against) if isinstance(against, str | Path) else list(against)
-    found: dict[str, list[Predictions]] = {}
+    by_data: dict[str, list[Predictions]] = {}
     for data in datasets:
         same = [o for o in others if o.fingerprint == data.fingerprint]
         for namesake in [] if same else [o for o in others if o.data == data.name]:
             check_same_data((data.name, data.fingerprint), (f"{namesake.data} of the other run", namesake.fingerprint))
         if same:
-            found[data.name] = same
-    if not found:
+            by_data[data.name] = same
+    if not by_data:
         had = ", ".join(dict.fromkeys(o.data for o in others)) or "nothing"
         asked = ", ".join(data.name for data in datasets)
         raise ValueError(f"the run to compare with has predictions on {had}, none on {asked}")
-    return found
+    return by_data
 
 
 def _groups(

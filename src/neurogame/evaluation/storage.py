@@ -52,9 +52,22 @@ def write(report: "Report", folder: Path, *, overwrite: bool, sentences: bool) -
 
 
 def load_predictions(folder: str | Path) -> tuple[Predictions, ...]:
-    """The predictions in a folder that `Report.save` wrote: enough to compare another run with, without its model."""
+    """The predictions in a folder that `Report.save` wrote: enough to compare another run with, without its model.
+
+        evaluate(nli, dev, against=load_predictions("runs/a/evaluation"))
+
+    Args:
+        folder: with report.json and the files it names.
+
+    Returns:
+        One for each row of the report.
+
+    Raises:
+        FileNotFoundError: if report.json or a file that it names is missing.
+        ValueError: if a file is not what `Report.save` wrote, or was cut short.
+    """
     folder = Path(folder)
-    found = []
+    predictions = []
     for row in described(folder)["rows"]:
         path = folder / Path(row["predictions"]).name
         if not path.is_file():
@@ -62,8 +75,8 @@ def load_predictions(folder: str | Path) -> tuple[Predictions, ...]:
         read = Predictions.read(path, model=row["model"], data=row["data"], fingerprint=row["fingerprint"])
         if len(read) != row["n"]:
             raise ValueError(f"{path} has {len(read)} predictions, its report says {row['n']}; cut short?")
-        found.append(read)
-    return tuple(found)
+        predictions.append(read)
+    return tuple(predictions)
 
 
 def described(folder: Path) -> dict[str, Any]:
@@ -72,15 +85,15 @@ def described(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} has no report.json; a folder that `Report.save` wrote is needed")
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         complete = all(
-            key in row for row in found["rows"] for key in ("predictions", "model", "data", "fingerprint", "n")
+            key in row for row in report["rows"] for key in ("predictions", "model", "data", "fingerprint", "n")
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a saved report ({error!r})") from None
     if not complete:
         raise ValueError(f"{path} is not a saved report: a row does not say which predictions belong to it")
-    return found
+    return report
 
 
 def _file_names(report: "Report") -> list[str]:

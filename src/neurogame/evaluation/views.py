@@ -98,17 +98,17 @@ def groups(report: "Report", data: str, title: str) -> tuple[list[str], Cells]:
     first = rows[0].groups[title]
     cells = []
     for place, group in enumerate(first):
-        found = [row.groups[title][place] for row in rows]
+        cell = [row.groups[title][place] for row in rows]
         cells.append(
-            [*group.key.values(), str(group.n), *(f"{percent(g.accuracy)} {between(g.interval)}" for g in found)]
+            [*group.key.values(), str(group.n), *(f"{percent(g.accuracy)} {between(g.interval)}" for g in cell)]
         )
     return [*first[0].key, "pairs", *(row.model for row in rows)], cells
 
 
 def breakdowns(report: "Report") -> list[tuple[str, str]]:
     """Data set and title of every breakdown in a report."""
-    found = ((row.data, title) for row in by_data(report) for title, groups in row.groups.items() if groups)
-    return list(dict.fromkeys(found))
+    titles = ((row.data, title) for row in by_data(report) for title, groups in row.groups.items() if groups)
+    return list(dict.fromkeys(titles))
 
 
 def note(report: "Report") -> str:
@@ -180,9 +180,9 @@ def _mnli(report: "Report") -> list[str]:
     """Lines like "model: MNLI m/mm 84.6 / 83.4", where a model has both rows."""
     lines = []
     for model in report.models:
-        found = {_mnli_part(row.data): row.scores.accuracy for row in report.rows if row.model == model}
-        if "matched" in found and "mismatched" in found:
-            lines.append(f"{model}: MNLI m/mm {percent(found['matched'], 2)} / {percent(found['mismatched'], 2)}")
+        parts = {_mnli_part(row.data): row.scores.accuracy for row in report.rows if row.model == model}
+        if "matched" in parts and "mismatched" in parts:
+            lines.append(f"{model}: MNLI m/mm {percent(parts['matched'], 2)} / {percent(parts['mismatched'], 2)}")
     return lines
 
 
@@ -196,14 +196,14 @@ def _mnli_part(data: str) -> str | None:
 
 def sources(report: "Report") -> list[str]:
     """Where the temperatures come from: one line per source."""
-    found: dict[str, dict[str, list[str]]] = {}
+    by_source: dict[str, dict[str, list[str]]] = {}
     for row in by_data(report):
-        found.setdefault(row.calibration.source, {}).setdefault(row.data, []).append(row.model)
+        by_source.setdefault(row.calibration.source, {}).setdefault(row.data, []).append(row.model)
     models = {data: [row.model for row in report.rows if row.data == data] for data in report.data}
     return [
         f"T, {source}: "
         + ", ".join(data if who == models[data] else f"{data} ({', '.join(who)})" for data, who in where.items())
-        for source, where in found.items()
+        for source, where in by_source.items()
     ]
 
 

@@ -147,13 +147,13 @@ def _check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
 
 def digest(model: PreTrainedModel) -> str:
     """SHA-256 over the names, shapes and a sample of every weight: another training changes all of them."""
-    found = hashlib.sha256()
+    code = hashlib.sha256()
     for name, weight in sorted(model.state_dict().items()):
         flat = weight.detach().reshape(-1)
         some = flat[:: max(1, len(flat) // _SAMPLE)][:_SAMPLE].float().cpu().contiguous()
-        found.update(f"{name}{list(weight.shape)}".encode())
-        found.update(some.numpy().tobytes())
-    return found.hexdigest()
+        code.update(f"{name}{list(weight.shape)}".encode())
+        code.update(some.numpy().tobytes())
+    return code.hexdigest()
 
 
 def _layers(model: PreTrainedModel, asked: Sequence[int] | None) -> tuple[int, ...]:

@@ -397,7 +397,7 @@ def width(config: NeuroGameConfig) -> int:
 
 
 def overhead(model: NeuroGameForSequenceClassification) -> int:
-    """Parameters on top of the encoder."""
+    """Number of parameters on top of the encoder: `overhead(model) / model.num_parameters()` is its share."""
     return _count(model.pooling) + _count(model.classifier)
 
 

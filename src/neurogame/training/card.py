@@ -20,13 +20,13 @@ _EXPOSURE = {
 
 def versions() -> dict[str, str]:
     """Of Python and the libraries that computed the figures."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def described(data: PairDataset) -> dict[str, Any]:

@@ -294,25 +294,49 @@ class RunConfig(Section):
 
 
 def read_config(path: str | Path, overrides: Iterable[str] = ()) -> RunConfig:
-    """A run file, with `key.of.section=value` overrides on top (values are read as YAML)."""
+    """Read and check a run file.
+
+        config = read_config("configs/toy.yaml", ["training.epochs=1", "seed=3"])
+
+    Args:
+        path: YAML.
+        overrides: "key.of.section=value", values as YAML, on top of the file.
+
+    Returns:
+        The checked configuration, defaults filled in.
+
+    Raises:
+        ConfigError: if the file cannot be read, or a setting is unknown or not allowed.
+    """
     path = Path(path)
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except _NO_YAML as error:
         raise ConfigError(f"{path}: not valid YAML: {printable(' '.join(str(error).split()))}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ConfigError(
-            f"{path}: a run file is a mapping with model, data and training; found {type(found).__name__}"
+            f"{path}: a run file is a mapping with model, data and training; found {type(content).__name__}"
         )
     for override in overrides:
-        _override(found, override)
-    return parse_config(found, str(path))
+        _override(content, override)
+    return parse_config(content, str(path))
 
 
 def parse_config(content: dict[str, Any], source: str = "config") -> RunConfig:
-    """Checked; the first mistake is named, and how many more there are."""
+    """Check the content of a run file.
+
+    Args:
+        content: sections and settings.
+        source: how an error calls it.
+
+    Returns:
+        The checked configuration.
+
+    Raises:
+        ConfigError: names the first mistake, and how many more there are.
+    """
     try:
         return RunConfig.model_validate(content)
     except ValidationError as error:

@@ -77,6 +77,9 @@ def grounding_loss(
         section: the objective.
         removal: how words are taken out.
         generator: where the coalitions come from.
+
+    Returns:
+        Two scalars, to be weighted and added to the loss.
     """
     some = _some(len(word_of), section.share, generator).to(word_of.device)
     rows, word_of, real = len(some), word_of[some], inputs["attention_mask"][some].bool()
@@ -168,10 +171,23 @@ def warm_start(
     bf16: bool = False,
     progress: Any = None,
 ) -> dict[str, float]:
-    """Fit games and readout to the answers of a trained model on the same encoder; returns R² on what it was fitted to.
+    """Fit games and readout to the answers of a trained model on the same encoder.
 
-    A random head under a trained encoder would ruin the encoder before it had learned to read it. With `bf16` the
-    passes of the trained model are autocast, as they will be in training.
+    A random head under a trained encoder would ruin the encoder before it had learned to read it.
+
+    Args:
+        model: with readout "game"; its games and classifier are changed.
+        teacher: the trained model.
+        tokenizer: of both.
+        data: texts are drawn from it, `section.warm_texts`.
+        section: the objective.
+        max_length: tokens of a text.
+        seed: of the run.
+        bf16: autocast the passes of the teacher, as they will be in training.
+        progress: told how many forward passes have just been done.
+
+    Returns:
+        R² on what it was fitted to, see `neurogame.grounding.fit_quality`.
     """
     return _fit(
         model,

@@ -202,7 +202,21 @@ def arguments(config: RunConfig) -> TrainingArguments:
 def make_trainer(
     config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show_progress: bool = True
 ) -> NeuroGameTrainer:
-    """The trainer of a run, with its data encoded and its callbacks in place."""
+    """The trainer of a run, with its data encoded and its callbacks in place.
+
+    Args:
+        config: the checked run file.
+        model: as `build` returns it.
+        tokenizer: the same.
+        splits: the data.
+        show_progress: a bar on stderr.
+
+    Returns:
+        A trainer; `trainer.train()` starts it.
+
+    Raises:
+        ConfigError: if the dev set lacks labels of the model.
+    """
     dev = encode(splits.dev, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
     if dev.labels is None:
         raise ConfigError(f"data.dev: {splits.dev.name} cannot choose a model: {dev.without_labels}")
@@ -237,20 +251,20 @@ def _grounded(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> 
     chosen = torch.randperm(len(splits.dev), generator=generator(config.seed, "dev pairs"))[: section.dev_pairs]
     pairs = as_pairs(splits.dev[i] for i in chosen.tolist())
 
-    def with_r2(found: EvalPrediction) -> dict[str, float]:
+    def with_r2(answers: EvalPrediction) -> dict[str, float]:
         size = config.training.eval_batch_size
         r2 = coalition_r2(model, tokenizer, pairs, section, config.data.max_length, batch_size=size, seed=config.seed)
-        return {**measured(found), "coalition_r2": r2}
+        return {**measured(answers), "coalition_r2": r2}
 
     return with_r2
 
 
-def measured(found: EvalPrediction) -> dict[str, float]:
+def measured(answers: EvalPrediction) -> dict[str, float]:
     """Accuracy and mean cross-entropy of the rows; the Trainer's own loss is a mean over batches."""
-    logits = found.predictions[0] if isinstance(found.predictions, tuple) else found.predictions
-    z, rows = np.asarray(logits, dtype=np.float64), np.arange(len(found.label_ids))
-    losses = np.logaddexp.reduce(z, axis=-1) - z[rows, found.label_ids]
-    return {"accuracy": float((z.argmax(-1) == found.label_ids).mean()), "loss": float(losses.mean())}
+    logits = answers.predictions[0] if isinstance(answers.predictions, tuple) else answers.predictions
+    z, gold = np.asarray(logits, dtype=np.float64), answers.label_ids
+    losses = np.logaddexp.reduce(z, axis=-1) - z[np.arange(len(gold)), gold]
+    return {"accuracy": float((z.argmax(-1) == gold).mean()), "loss": float(losses.mean())}
 
 
 def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits) -> NLI:

@@ -132,7 +132,7 @@ def prepare(
     hub: bool = False,
     device: str | None = None,
 ) -> tuple[NLI, Work, dict[str, Any]]:
-    """The model, what is to be done, and under which settings; see `run`."""
+    """The model, what is to be done, and under which settings; arguments as of `run`."""
     need("scipy", "explain")
     need("sklearn", "explain")
     check_count("pairs", pairs)
@@ -154,7 +154,7 @@ def prepare(
             "methods": names,
             "limits": dict(work.limits),
             "samples": {name: count for name, count in SAMPLES.items() if name in names},
-            "options": {name: found for name in names if (found := options_of(nli, name))},
+            "options": {name: options for name in names if (options := options_of(nli, name))},
             "not installed": missing,
             "masking": nli.tokenizer.mask_token_id is not None,
             "spins": getattr(nli.model.config, "head", None) == "neurogame",
@@ -167,11 +167,23 @@ def prepare(
 
 
 def collect(work: Work, records: Records, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What `run` returns, from the records there are."""
+    """What `run` returns, from the records there are.
+
+    Args:
+        work: what was to be done.
+        records: step → record; those that are not there are listed as missing.
+        settings: as `prepare` returns them.
+
+    Returns:
+        JSON values.
+
+    Raises:
+        ValueError: if no pair could be explained.
+    """
     sample = work.samples[-1]  # the one with marks, if there are any
     labels = [pair.label for pair, marks in zip(sample.data, sample.marks, strict=True) if marks]
     missing = [str(step) for step in work.steps() if step not in records]
-    found = {
+    results = {
         "machine": machine(),
         "settings": dict(settings),
         "people": {
@@ -185,4 +197,4 @@ def collect(work: Work, records: Records, settings: Mapping[str, Any]) -> dict[s
         "missing": missing,
         **report(work, records, spins=settings["spins"]),
     }
-    return plain(found)  # type: ignore[no-any-return]
+    return plain(results)  # type: ignore[no-any-return]

@@ -114,17 +114,17 @@ class Work:
 
     def steps(self) -> list[Step]:
         """Chunk by chunk, methods before what is made of them; time and enumeration last."""
-        found = []
+        steps = []
         for sample in self.samples:
             for start in range(0, len(sample), self.chunk):
-                found += self._steps(sample, start)
+                steps += self._steps(sample, start)
         first = self.samples[0]
         timed = self.limit("timing", first)
-        found.append(Step("timing", first.name, 0, timed, tuple((name, timed) for name in self.methods)))
+        steps.append(Step("timing", first.name, 0, timed, tuple((name, timed) for name in self.methods)))
         if "input" in self.methods:
             short = sum(is_short(pair) for pair in first.data)
-            found.append(Step("enumeration", first.name, 0, min(short, self.limits.get("enumeration", short))))
-        return [step for step in found if step.stop > step.start]
+            steps.append(Step("enumeration", first.name, 0, min(short, self.limits.get("enumeration", short))))
+        return [step for step in steps if step.stop > step.start]
 
     def _steps(self, sample: Sample, start: int) -> list[Step]:
         end = start + self.chunk
@@ -180,11 +180,11 @@ def chosen(nli: NLI, methods: Sequence[str] | None) -> tuple[list[str], list[str
 def samples_of(drawn: PairDataset, marked: PairDataset | None) -> tuple[Sample, ...]:
     """Pairs to delete words of, and those that people marked; None: the same, if they have marks."""
     data = drawn if marked is None else marked
-    found = [(pair, *marks_of(pair)) for pair in data]
-    unaligned = sum(fits is False for *_, fits in found)
+    annotated = [(pair, *marks_of(pair)) for pair in data]
+    unaligned = sum(fits is False for *_, fits in annotated)
     if marked is None:
-        return (Sample("drawn", drawn, tuple(marks for _, marks, _ in found), deleted=True, unaligned=unaligned),)
-    fitting = [(pair, marks) for pair, marks, _ in found if marks]
+        return (Sample("drawn", drawn, tuple(marks for _, marks, _ in annotated), deleted=True, unaligned=unaligned),)
+    fitting = [(pair, marks) for pair, marks, _ in annotated if marks]
     if not fitting:
         raise ValueError(
             f"{marked.name}: no pair has marked words; needed: columns Sentence1_marked_1 and Sentence2_marked_1, or "
@@ -199,10 +199,10 @@ def samples_of(drawn: PairDataset, marked: PairDataset | None) -> tuple[Sample, 
 
 def marks_of(pair: Pair) -> tuple[tuple[Booleans, ...], bool | None]:
     """Marks of all annotators over the words of premise and hypothesis; whether they fit them, None without any."""
-    found = rationales(pair)
-    fitting = [np.array((*p.marked, *h.marked)) for p, h in found if [*p.words, *h.words] == words_of(pair)]
-    fits = bool(found) and len(fitting) == len(found)
-    return (tuple(fitting) if fits else ()), (fits if found else None)
+    annotators = rationales(pair)
+    fitting = [np.array((*p.marked, *h.marked)) for p, h in annotators if [*p.words, *h.words] == words_of(pair)]
+    fits = bool(annotators) and len(fitting) == len(annotators)
+    return (tuple(fitting) if fits else ()), (fits if annotators else None)
 
 
 def words_of(pair: Pair) -> list[str]:

@@ -42,30 +42,30 @@ class Sheet:
 
     lines: dict[tuple[str, str], dict[Place, Array]] = field(default_factory=lambda: defaultdict(dict))
 
-    def add(self, row: str, place: Place, found: Mapping[str, Any]) -> None:
-        """What was found of one more pair."""
-        for metric, line in found.items():
+    def add(self, row: str, place: Place, summands: Mapping[str, Any]) -> None:
+        """The summands of one more pair, by metric."""
+        for metric, line in summands.items():
             self.lines[row, metric][place] = np.asarray(line, dtype=float)
 
     def figures(self, row: str, seed: int) -> dict[str, Any]:
         """Of each metric of a row: value, interval, pairs and counts."""
-        found = {}
+        by_metric = {}
         for metric, lines in ((metric, lines) for (name, metric), lines in self.lines.items() if name == row):
             statistic = judging.STATISTICS.get(metric, intervals.ratio)
             estimate = intervals.estimate(np.stack([lines[place] for place in sorted(lines)]), statistic, seed=seed)
-            found[metric] = {**asdict(estimate), "pairs": len(lines)}
-        return found
+            by_metric[metric] = {**asdict(estimate), "pairs": len(lines)}
+        return by_metric
 
     def differences(self, seed: int) -> list[dict[str, Any]]:
         """Those of COMPARED that can be had, each on the pairs of both rows."""
-        found = []
+        compared = []
         for metric, ours, theirs in ((metric, *rows) for metric, both in COMPARED.items() for rows in both):
             figure = self.against(self, metric, ours, theirs, seed)
             if figure is not None:
-                found.append(
+                compared.append(
                     {"metric": metric, "row": ours, "against": theirs, **asdict(figure), "pairs": figure.cases}
                 )
-        return found
+        return compared
 
     def against(self, other: "Sheet", metric: str, ours: str, theirs: str, seed: int) -> intervals.Figure | None:
         """A row minus one of another sheet, on the pairs of both; None if there are none."""
@@ -111,22 +111,22 @@ def report(work: Work, records: Records, *, spins: bool) -> dict[str, Any]:
 
 def _degraded(sheet: Sheet, copies: Sheet, work: Work) -> Record | None:
     """Each method minus its degraded copy, by metric, and whether the copy ranks lower; None without copies."""
-    found: list[Record] = []
+    differences: list[Record] = []
     for metric, better in judging.BETTER.items():
         for row in work.methods:
             figure = sheet.against(copies, metric, row, row, work.seed)
             if figure is not None:
                 lower = degradation.ranks_lower(figure, better)
-                found.append(
+                differences.append(
                     {"metric": metric, "row": row, **asdict(figure), "pairs": figure.cases, "copy ranks lower": lower}
                 )
-    if not found:
+    if not differences:
         return None
     blind: dict[str, list[str]] = defaultdict(list)
-    for one in found:
+    for one in differences:
         if one["copy ranks lower"] is False:
             blind[one["metric"]].append(one["row"])
-    return {"moved share": degradation.MOVED, "differences": found, "not told apart": dict(blind)}
+    return {"moved share": degradation.MOVED, "differences": differences, "not told apart": dict(blind)}
 
 
 def _order(sheet: Sheet, work: Work) -> list[str]:
@@ -144,17 +144,17 @@ def _entries(records: Records, row: str) -> Iterator[tuple[Place, Record]]:
 
 def _row(sheet: Sheet, work: Work, row: str, records: Records, times: Record) -> Record:
     method = row in work.methods
-    found: Record = {
+    cells: Record = {
         "row": row,
         "kind": "method" if method else "people" if row == "people" else "baseline",
         "figures": sheet.figures(row, work.seed),
     }
     if not method:
-        return found
+        return cells
     every = [entry for step, record in records.items() if step.row == row for entry in record["pairs"]]
     errors = [entry["error"] for entry in every if "error" in entry]
     own, unit, first = (times.get("processor_each", {}).get(name, []) for name in (row, REFERENCE, "prediction"))
-    return found | {
+    return cells | {
         "left out": {"pairs": len(errors), "first reason": errors[0] if errors else None},
         "forward passes": _median(entry["passes"] for entry in every if "passes" in entry),
         "seconds": _median(times.get("seconds_each", {}).get(row, ())),
@@ -166,14 +166,14 @@ def _row(sheet: Sheet, work: Work, row: str, records: Records, times: Record) ->
 
 
 def _median(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return median(found) if found else None
+    numbers = list(values)
+    return median(numbers) if numbers else None
 
 
-def _checks(found: Sequence[Mapping[str, Any]]) -> Record:
+def _checks(checked: Sequence[Mapping[str, Any]]) -> Record:
     """Largest efficiency gap, residual and iterations; the share of pairs on which the spins converged."""
-    names = dict.fromkeys(name for checks in found for name in checks)
-    every = {name: [float(checks[name]) for checks in found if checks.get(name) is not None] for name in names}
+    names = dict.fromkeys(name for checks in checked for name in checks)
+    every = {name: [float(checks[name]) for checks in checked if checks.get(name) is not None] for name in names}
     return {name: float(np.mean(x)) if name == "converged" else max(x) for name, x in every.items() if x}
 
 
@@ -222,16 +222,16 @@ def _selection(scores: Array, selected: Booleans, marked: judging.Marked) -> jud
 
 
 def _enumeration(records: Records, seed: int) -> Record | None:
-    found = [entry for step, record in records.items() if step.row == "enumeration" for entry in record["pairs"]]
-    if not found:
+    entries = [entry for step, record in records.items() if step.row == "enumeration" for entry in record["pairs"]]
+    if not entries:
         return None
     rows = {
-        name: np.array([intervals.summands([math.nan if e[name] is None else e[name]]) for e in found])
+        name: np.array([intervals.summands([math.nan if e[name] is None else e[name]]) for e in entries])
         for name in ("interactions", "shapley")
     }
     return {
         "words": [FEWEST, MOST],
-        "pairs": len(found),
+        "pairs": len(entries),
         "coalitions": "half",
         **{name: asdict(intervals.estimate(lines, seed=seed)) for name, lines in rows.items()},
     }

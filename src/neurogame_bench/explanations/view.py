@@ -50,38 +50,38 @@ _PANELS = {
 _COLOURS = {"method": "tab:blue", "baseline": "0.6", "people": "tab:green"}
 
 
-def table(found: dict[str, Any]) -> RenderableType:
+def table(results: dict[str, Any]) -> RenderableType:
     """Faithfulness, plausibility, what concerns methods alone, degraded copies; what they rest on below."""
-    settings, people = found["settings"], found["people"]
+    settings, people = results["settings"], results["people"]
     shown: list[RenderableType] = []
-    if any("comprehensiveness" in row["figures"] for row in found["rows"]):
+    if any("comprehensiveness" in row["figures"] for row in results["rows"]):
         title = f"Faithfulness of {settings['model']}: {settings['pairs']} pairs of {settings['data']}"
-        shown.append(_block(title, FAITHFULNESS, found))
-    if any(name in row["figures"] for row in found["rows"] for name in CURVES):
-        shown.append(_block("Faithfulness: whole curves, and words padded instead of deleted", CURVES, found))
+        shown.append(_block(title, FAITHFULNESS, results))
+    if any(name in row["figures"] for row in results["rows"] for name in CURVES):
+        shown.append(_block("Faithfulness: whole curves, and words padded instead of deleted", CURVES, results))
     if people["pairs"]:
         labels = ", ".join(f"{name} {count}" for name, count in people["labels"].items())
         title = f"Plausibility: {people['pairs']} pairs of {people['data']} with human highlights ({labels})"
-        shown.append(_block(title, PLAUSIBILITY, found))
-    shown.append(_methods(found))
-    if found.get("degraded") is not None:
-        head, body = degraded(found)
+        shown.append(_block(title, PLAUSIBILITY, results))
+    shown.append(_methods(results))
+    if results.get("degraded") is not None:
+        head, body = degraded(results)
         out = Table(*head, title="Each method minus its degraded copy", title_justify="left")
         for line in body:
             out.add_row(*line)
         shown.append(out)
-    shown.append("\n".join(notes(found)))
+    shown.append("\n".join(notes(results)))
     return Group(*shown)
 
 
-def _block(title: str, titles: dict[str, str], found: dict[str, Any]) -> Table:
+def _block(title: str, titles: dict[str, str], results: dict[str, Any]) -> Table:
     """Rows that have any of the metrics, each value ± half of its interval."""
     out = Table(title=title, title_justify="left")
     out.add_column("", no_wrap=True)
-    there = [name for name in titles if any(name in row["figures"] for row in found["rows"])]
+    there = [name for name in titles if any(name in row["figures"] for row in results["rows"])]
     for name in there:
         out.add_column(titles[name], justify="right", no_wrap=True)
-    for row in found["rows"]:
+    for row in results["rows"]:
         if any(name in row["figures"] for name in there):
             out.add_row(row["row"], *(_cell(row["figures"].get(name), name) for name in there))
     return out
@@ -95,27 +95,27 @@ def _cell(figure: dict[str, Any] | None, metric: str) -> str:
     return f"{figure['value']:.{digits}f} ±{half:.{digits}f}".replace("±0.", "±.")
 
 
-def _methods(found: dict[str, Any]) -> Table:
+def _methods(results: dict[str, Any]) -> Table:
     """Stability, interactions and time of each method."""
-    reference = found["settings"]["reference"]
+    reference = results["settings"]["reference"]
     out = Table(title="Methods", title_justify="left")
     out.add_column("", no_wrap=True)
     spent = {"seconds": "seconds", "ratio": f"× {reference}", "forward passes": "forward passes"}
     for title in (*METHOD.values(), *spent.values()):
         out.add_column(title, justify="right", no_wrap=True)
-    for row in found["rows"]:
+    for row in results["rows"]:
         if row["kind"] == "method":
             figures = (_cell(row["figures"].get(name), name) for name in METHOD)
             out.add_row(row["row"], *figures, *("–" if row[name] is None else f"{row[name]:.3g}" for name in spent))
     return out
 
 
-def degraded(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+def degraded(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Method minus degraded copy, a line per metric and a column per method: head and body of a table.
 
     A value in brackets is one that its interval does not tell from 0, or that is on the side of the copy.
     """
-    cells = {(one["metric"], one["row"]): one for one in found["degraded"]["differences"]}
+    cells = {(one["metric"], one["row"]): one for one in results["degraded"]["differences"]}
     metrics, rows = (list(dict.fromkeys(key[place] for key in cells)) for place in (0, 1))
     body = [[_title(metric), *(_told(cells.get((metric, row)), metric) for row in rows)] for metric in metrics]
     return ["", *rows], body
@@ -132,16 +132,16 @@ def _title(metric: str) -> str:
     return {**_TITLES, **_LESS_USUAL}[metric]
 
 
-def notes(found: dict[str, Any]) -> list[str]:
+def notes(results: dict[str, Any]) -> list[str]:
     """What the figures rest on: intervals, counts of what is undefined, what was left out."""
-    settings, people = found["settings"], found["people"]
+    settings, people = results["settings"], results["people"]
     notes = [
         f"± half of the 95 % bootstrap interval over pairs ({settings['resamples']} resamples); ↑ higher is better."
     ]
-    undefined = _undefined(found["rows"])
+    undefined = _undefined(results["rows"])
     if undefined:
         notes.append(f"Undefined, left out and counted: {undefined}.")
-    never = [_never(row) for row in found["rows"] if _never(row)]
+    never = [_never(row) for row in results["rows"] if _never(row)]
     if never:
         notes.append(f"Decision never flipped, counted as 1: {', '.join(never)}.")
     if not settings["masking"]:
@@ -151,10 +151,10 @@ def notes(found: dict[str, Any]) -> list[str]:
     if settings["limits"]:
         limits = ", ".join(f"{name} {limit}" for name, limit in settings["limits"].items())
         notes.append(f"On the first pairs only, to save time: {limits}.")
-    if found["missing"]:
-        steps = len(found["missing"])
-        notes.append(f"Not complete: {steps} steps are missing, the first: {found['missing'][0]}.")
-    for row in found["rows"]:
+    if results["missing"]:
+        steps = len(results["missing"])
+        notes.append(f"Not complete: {steps} steps are missing, the first: {results['missing'][0]}.")
+    for row in results["rows"]:
         left = row.get("left out", {"pairs": 0})
         if left["pairs"]:
             notes.append(f"Pairs left out of {row['row']}: {left['pairs']}; the first: {left['first reason']}")
@@ -168,9 +168,9 @@ def notes(found: dict[str, Any]) -> list[str]:
             )
     else:
         notes.append("No plausibility: the data have no human highlights; --rationales FILE names some.")
-    notes += _checked(found["rows"])
-    notes += _degraded(found.get("degraded"))
-    exact = found["enumeration"]
+    notes += _checked(results["rows"])
+    notes += _degraded(results.get("degraded"))
+    exact = results["enumeration"]
     if exact is not None:
         words = "{} to {}".format(*exact["words"])
         rho = " and ".join(f"{_cell(exact[name], name)} ({name})" for name in ("interactions", "shapley"))
@@ -183,10 +183,10 @@ def _checked(rows: list[dict[str, Any]]) -> list[str]:
     """Whether shares add up, and whether the spins have settled."""
     checks = {row["row"]: row["checks"] for row in rows if row.get("checks")}
     said = []
-    gaps = [f"{row} {found['efficiency_gap']:.1e}" for row, found in checks.items() if "efficiency_gap" in found]
+    gaps = [f"{row} {record['efficiency_gap']:.1e}" for row, record in checks.items() if "efficiency_gap" in record]
     if gaps:
         said.append(f"Largest efficiency gap |Σφ − total|: {', '.join(gaps)}.")
-    spins = next((found for found in checks.values() if "residual" in found), None)
+    spins = next((record for record in checks.values() if "residual" in record), None)
     if spins is not None:
         residual, iterations = f"{spins['residual']:.1e}", f"{spins['iterations']:.0f}"
         share = f"{100 * spins['converged']:.0f} %"
@@ -196,15 +196,15 @@ def _checked(rows: list[dict[str, Any]]) -> list[str]:
     return said
 
 
-def _degraded(found: dict[str, Any] | None) -> list[str]:
+def _degraded(results: dict[str, Any] | None) -> list[str]:
     """What was done to the copies, and which metrics do not rank them lower."""
-    if found is None:
+    if results is None:
         return []
-    every = found["differences"]
-    share, pairs = f"{100 * found['moved share']:.0f} % of the words", max(one["pairs"] for one in every)
+    every = results["differences"]
+    share, pairs = f"{100 * results['moved share']:.0f} % of the words", max(one["pairs"] for one in every)
     said = [f"Degraded copies, of {pairs} pairs: {share}, drawn at random, have each other's scores."]
     blind = []
-    for metric, rows in found["not told apart"].items():
+    for metric, rows in results["not told apart"].items():
         judged = [one["row"] for one in every if one["metric"] == metric and one["copy ranks lower"] is not None]
         blind.append(f"{_title(metric)[:-2]} ({'every method' if len(rows) == len(judged) else ', '.join(rows)})")
     named = "; ".join(blind) or "none"
@@ -228,18 +228,18 @@ def _never(row: dict[str, Any]) -> str:
     return f"{row['row']} {100 * figure['value']:.0f} %" if figure and figure["value"] else ""
 
 
-def figure(found: dict[str, Any], path: Path) -> None:
+def figure(results: dict[str, Any], path: Path) -> None:
     """Four panels: comprehensiveness, sufficiency, AUPRC and seconds of each row, with intervals."""
-    panels = [name for name in _PANELS if any(_value(row, name) is not None for row in found["rows"])]
+    panels = [name for name in _PANELS if any(_value(row, name) is not None for row in results["rows"])]
     ticker = need("matplotlib.ticker", "explain")
     lines = -(-len(panels) // 2)
-    size = (10.0, lines * (1.0 + 0.24 * len(found["rows"])))
+    size = (10.0, lines * (1.0 + 0.24 * len(results["rows"])))
     canvas = need("matplotlib.figure", "explain").Figure(figsize=size, layout="constrained")
     grid = canvas.subplots(lines, 2, squeeze=False).ravel()
     for axes in grid[len(panels) :]:
         axes.remove()
     for axes, name in zip(grid, panels, strict=False):
-        rows = [row for row in found["rows"] if _value(row, name) is not None]
+        rows = [row for row in results["rows"] if _value(row, name) is not None]
         for place, row in enumerate(rows):
             value, colour = _value(row, name), _COLOURS[row["kind"]]
             if name != "seconds":
@@ -259,5 +259,5 @@ def figure(found: dict[str, Any], path: Path) -> None:
 
 
 def _value(row: dict[str, Any], name: str) -> float | None:
-    found = row.get("seconds") if name == "seconds" else row["figures"].get(name, {}).get("value")
-    return None if found is None else float(found)
+    value = row.get("seconds") if name == "seconds" else row["figures"].get(name, {}).get("value")
+    return None if value is None else float(value)

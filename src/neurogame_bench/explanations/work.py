@@ -47,20 +47,30 @@ _CHECKS = ("efficiency_gap", "residual", "iterations", "converged")
 
 
 def perform(nli: NLI, work: Work, step: Step, made: Mapping[str, Sequence[Record]]) -> Record:
-    """The record of a step; `made` are the entries of the methods on the same pairs, for those that need them."""
+    """Perform a step.
+
+    Args:
+        nli: the model.
+        work: what is to be done.
+        step: a part of it.
+        made: entries of the methods on the same pairs, for the step "deletion".
+
+    Returns:
+        JSON values, with "seconds".
+    """
     began = time.perf_counter()
     sample = work.sample(step.sample)
     match step.row:
         case "deletion":
-            found = deletion(nli, work, sample, step, made)
+            content = deletion(nli, work, sample, step, made)
         case "timing":
-            found = timing(nli, sample.data[: step.stop], work.methods, work.seed)
+            content = timing(nli, sample.data[: step.stop], work.methods, work.seed)
         case "enumeration":
             short = [pair for pair in sample.data if is_short(pair)]
-            found = {"pairs": [enumeration(nli, pair, work.seed) for pair in short[: step.stop]]}
+            content = {"pairs": [enumeration(nli, pair, work.seed) for pair in short[: step.stop]]}
         case method:
-            found = {"pairs": [entry(nli, sample, step, method, i, work.seed) for i in range(step.start, step.stop)]}
-    whole: Record = plain({**found, "seconds": time.perf_counter() - began})  # NaN is None
+            content = {"pairs": [entry(nli, sample, step, method, i, work.seed) for i in range(step.start, step.stop)]}
+    whole: Record = plain({**content, "seconds": time.perf_counter() - began})  # NaN is None
     return whole
 
 
@@ -72,7 +82,7 @@ def entry(nli: NLI, sample: Sample, step: Step, method: str, place: int, seed: i
     pair = sample.data[place]
     try:
         ex = explain(nli, pair, method, seed)
-        found = {
+        said = {
             "place": place,
             "read": _read(ex),
             "scores": _scores(ex),
@@ -82,17 +92,17 @@ def entry(nli: NLI, sample: Sample, step: Step, method: str, place: int, seed: i
         if sample.marks[place]:
             known, other = pair.label in nli.labels, ex.target not in (None, pair.label)
             again = explain(nli, pair, method, seed, target=pair.label) if known and other else ex
-            found["of_gold"] = _scores(again) if known else None
+            said["of_gold"] = _scores(again) if known else None
             if again.involvement is not None:
-                found["involvement"] = [again.involvement[i] for i in _read(again)]
+                said["involvement"] = [again.involvement[i] for i in _read(again)]
         if place < step.upto("stability"):
-            found["again"] = [_scores(explain(nli, pair, method, seed + k)) for k in range(1, SEEDS)]
+            said["again"] = [_scores(explain(nli, pair, method, seed + k)) for k in range(1, SEEDS)]
         if place < step.upto("interactions") and ex.interactions is not None:
-            i, j = np.array(couples(len(found["read"]), seed + place), dtype=np.int64).reshape(-1, 2).T
-            found["interactions"] = _matrix(ex)[i, j].tolist()
+            i, j = np.array(couples(len(said["read"]), seed + place), dtype=np.int64).reshape(-1, 2).T
+            said["interactions"] = _matrix(ex)[i, j].tolist()
     except ValueError as error:
         return {"place": place, "error": " ".join(str(error).split())}
-    return found
+    return said
 
 
 def couples(n: int, seed: int) -> list[tuple[int, int]]:
@@ -110,8 +120,8 @@ def _scores(ex: Explanation) -> list[float]:
 
 
 def _matrix(ex: Explanation) -> Array:
-    found: Array = np.array(ex.interactions, dtype=float)[np.ix_(_read(ex), _read(ex))]
-    return found
+    matrix: Array = np.array(ex.interactions, dtype=float)[np.ix_(_read(ex), _read(ex))]
+    return matrix
 
 
 # --- deletion -------------------------------------------------------------------------------------------------------
@@ -127,9 +137,9 @@ def deletion(nli: NLI, work: Work, sample: Sample, step: Step, made: Mapping[str
             reading = read(nli, sample.data[place].premise, sample.data[place].hypothesis, "word")
             rows, copies = _judged(reading, sample.data[place], work, step, place, said)
             lines += [
-                {"place": place, "row": row, "lines": _listed(found)}
+                {"place": place, "row": row, "lines": _listed(judged)}
                 | ({"degraded": _listed(copies[row])} if row in copies else {})
-                for row, found in rows.items()
+                for row, judged in rows.items()
             ]
             passes += reading.passes.encoder
     return {"pairs": lines, "passes": passes}
@@ -174,9 +184,9 @@ def _judged(
     if together:
         alone, pairs = np.split(subject.delete(both)[:, subject.predicted], [n])
         delta = interaction.second_order(subject.full, alone, pairs, together)
-        for row, found in said.items():
-            if "interactions" in found:
-                rho = spearman(np.array(found["interactions"]), delta)
+        for row, record in said.items():
+            if "interactions" in record:
+                rho = spearman(np.array(record["interactions"]), delta)
                 judged[row]["interactions"] = np.array(intervals.summands([rho]))
     return judged, {row: judging.by_deletion(scores, subject, families) for row, scores in copies.items()}
 
@@ -186,8 +196,8 @@ def answers(reading: Reading, mode: Mode) -> Answers:
 
     def evaluate(keep: Booleans) -> Array:
         logits = removal.evaluate(reading, torch.from_numpy(keep), mode)
-        found: Array = (logits.double() / reading.nli.temperature).softmax(-1).numpy()
-        return found
+        probabilities: Array = (logits.double() / reading.nli.temperature).softmax(-1).numpy()
+        return probabilities
 
     return Answers(evaluate)
 

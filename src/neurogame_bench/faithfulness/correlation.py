@@ -13,12 +13,26 @@ from neurogame.extras import need
 
 
 def kendall(a: Array, b: Array) -> float:
-    """τ-b: ties count for neither side."""
+    """τ-b: ties count for neither side.
+
+        kendall(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))  # 1/3
+
+    Args:
+        a: scores.
+        b: scores of the same words.
+
+    Returns:
+        τ-b; NaN where one of the two is constant.
+
+    Raises:
+        ValueError: if the numbers of words differ.
+        ImportError: without SciPy, which `neurogame[explain]` has.
+    """
     return _correlation("kendalltau", a, b)
 
 
 def spearman(a: Array, b: Array) -> float:
-    """ρ: the correlation of ranks, tied values sharing the mean of theirs."""
+    """ρ: the correlation of ranks, tied values sharing the mean of theirs; arguments as of `kendall`."""
     return _correlation("spearmanr", a, b)
 
 

@@ -52,18 +52,37 @@ def sizes(scores: Array, protocol: Protocol = "eraser") -> list[int]:
     if protocol == "eraser":
         return [share(n, b) for b in BINS]
     positive = int((scores > 0).sum())
-    found = (min(t * n // 10, positive) for t in range(1, 11))
-    return list(dict.fromkeys(k for k in found if k))
+    counts = (min(t * n // 10, positive) for t in range(1, 11))
+    return list(dict.fromkeys(k for k in counts if k))
 
 
 def comprehensiveness(without: Array, scores: Array, protocol: Protocol = "eraser") -> float:
-    """AOPC: mean over k of without[0] − without[k]; 0 where ferret finds no word to remove."""
+    """AOPC: mean over k of without[0] − without[k]; higher is better.
+
+    Args:
+        without: p(ŷ | x∖r_k) for k = 0 … n.
+        scores: of the words, which say at which k.
+        protocol: of the k, see above.
+
+    Returns:
+        The mean; 0 where ferret finds no word to remove.
+    """
     ks = sizes(scores, protocol)
     return float(np.mean(without[0] - without[ks])) if ks else 0.0
 
 
 def sufficiency(full: float, only: Array, scores: Array, protocol: Protocol = "eraser") -> float:
-    """AOPC: mean over k of p(ŷ|x) − only[k]; 1 where ferret finds no word to keep."""
+    """AOPC: mean over k of p(ŷ|x) − only[k]; lower is better.
+
+    Args:
+        full: p(ŷ|x).
+        only: p(ŷ | x_{r_k}) for k = 0 … n.
+        scores: of the words, which say at which k.
+        protocol: of the k, see above.
+
+    Returns:
+        The mean; 1 where ferret finds no word to keep.
+    """
     ks = sizes(scores, protocol)
     return float(np.mean(full - only[ks])) if ks else 1.0
 

@@ -29,7 +29,17 @@ def word_pairs(n: int, most: int | None = None, seed: int = 0) -> list[tuple[int
 
 
 def second_order(full: float, left_out: Array, both_out: Array, pairs: Pairs) -> Array:
-    """Δ_ij for each of the pairs; `left_out` is p(ŷ|x∖i) per word, `both_out` p(ŷ|x∖{i,j}) per pair."""
+    """Δ_ij = p(ŷ|x) − p(ŷ|x∖i) − p(ŷ|x∖j) + p(ŷ|x∖{i,j}) for each of the pairs.
+
+    Args:
+        full: p(ŷ|x).
+        left_out: p(ŷ|x∖i) of each word.
+        both_out: p(ŷ|x∖{i,j}) of each pair.
+        pairs: (i, j).
+
+    Returns:
+        [pairs].
+    """
     i, j = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     return full - left_out[i] - left_out[j] + both_out
 
@@ -49,5 +59,5 @@ def agreement(estimated: Array, exact: Array) -> float:
 
 def _entries(J: Array, pairs: Pairs) -> Array:
     i, j = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    found: Array = J[i, j]
-    return found
+    entries: Array = J[i, j]
+    return entries

@@ -78,24 +78,34 @@ def asked(scores: Array, percent: float | None, families: Collection[Family]) ->
 
 
 def by_deletion(scores: Array, subject: Subject, families: Collection[Family] = FAMILIES) -> Rows:
-    """The metrics of `deletion` that the families name; those of mask and pad only where the subject has them."""
+    """The metrics of `deletion` that the families name.
+
+    Args:
+        scores: of the words.
+        subject: the prediction, and what answers for inputs without some words; those of mask and pad only where it has
+            them.
+        families: of metrics, see `FAMILIES`.
+
+    Returns:
+        Metric → summands, see `intervals`.
+    """
     n, order, y, full = len(scores), deletion.ranking(scores), subject.predicted, subject.full
     removed, alone = _deleted(scores, subject.percent, families)
     answers, kept = subject.delete(without(order, removed)), subject.delete(only(order, alone))
     gone = _curve(n, [0, *removed], np.concatenate([[full], answers[:, y]]))
     stays = _curve(n, alone, kept[:, y])
     empty, ks = float(gone[n]), deletion.sizes(scores)
-    found = {
+    metrics = {
         "comprehensiveness": deletion.comprehensiveness(gone, scores),
         "sufficiency": deletion.sufficiency(full, stays, scores),
         "normalised comprehensiveness": deletion.normalised_comprehensiveness(gone, empty, ks),
         "normalised sufficiency": deletion.normalised_sufficiency(full, stays, empty, ks),
     }
     if "left out" in families:
-        found["tau_loo"] = deletion.tau_loo(scores, full, subject.delete(left_out(n))[:, y])
+        metrics["tau_loo"] = deletion.tau_loo(scores, full, subject.delete(left_out(n))[:, y])
     if "curve" in families:
         flip = deletion.decision_flip(answers.argmax(1), y)
-        found |= {
+        metrics |= {
             "comprehensiveness, ferret": deletion.comprehensiveness(gone, scores, "ferret"),
             "sufficiency, ferret": deletion.sufficiency(full, stays, scores, "ferret"),
             "decision flip": 1.0 if flip is None else flip / n,
@@ -104,14 +114,14 @@ def by_deletion(scores: Array, subject: Subject, families: Collection[Family] = 
         if subject.percent is not None:
             k = _share(n, subject.percent)
             for name, p in (("comprehensiveness", answers[k - 1]), ("sufficiency", kept[alone.index(k)])):
-                found[f"{name}, human share"] = full - float(p[y])
-                found[f"{name}, entropy change"] = deletion.entropy(subject.whole) - deletion.entropy(p)
-                found[f"{name}, kl"] = deletion.divergence(p, subject.whole)
+                metrics[f"{name}, human share"] = full - float(p[y])
+                metrics[f"{name}, entropy change"] = deletion.entropy(subject.whole) - deletion.entropy(p)
+                metrics[f"{name}, kl"] = deletion.divergence(p, subject.whole)
     if "auc" in families:
         inserted = stays.copy()
         inserted[0], inserted[n] = empty, full  # known without another pass
-        found |= {"deletion auc": deletion.deletion_auc(gone), "insertion auc": deletion.insertion_auc(inserted)}
-    rows = {name: np.array(summands([value])) for name, value in found.items()}
+        metrics |= {"deletion auc": deletion.deletion_auc(gone), "insertion auc": deletion.insertion_auc(inserted)}
+    rows = {name: np.array(summands([value])) for name, value in metrics.items()}
     if subject.mask is not None and "mask" in families:
         rows |= _aopc(scores, subject, subject.mask, "mask") | _confusions(scores, subject, subject.mask)
     if subject.pad is not None and "pad" in families:
@@ -174,7 +184,7 @@ def by_people(scores: Array, marked: Marked, *, of_gold: Array | None = None, se
     if of_gold is not None:
         means["average precision"] = [plausibility.average_precision(gold, of_gold)]
     hits = [plausibility.span_hits(words[d], gold[d]) for d in cut]
-    precisions, recalls = [found / p for found, p, _ in hits if p], [found / t for found, _, t in hits if t]
+    precisions, recalls = [hit / p for hit, p, _ in hits if p], [hit / t for hit, _, t in hits if t]
     return {
         **{name: np.array(summands(values)) for name, values in means.items()},
         "token f1, micro": np.array(plausibility.overlap(words, gold), dtype=float),

@@ -80,7 +80,7 @@ def mean_sizes(golds: Sequence[Booleans], labels: Sequence[str | None]) -> dict[
     sizes: dict[str | None, list[int]] = {}
     for gold, label in zip(golds, labels, strict=True):
         sizes.setdefault(label, []).append(int(gold.sum()))
-    return {label: max(1, round(float(np.mean(found)))) for label, found in sizes.items()}
+    return {label: max(1, round(float(np.mean(counts)))) for label, counts in sizes.items()}
 
 
 def select(scores: Array, rule: Rule, *, percent: float = 0.0, size: int = 0) -> Booleans:

@@ -19,5 +19,5 @@ def stability(runs: Sequence[Array]) -> float:
     """Mean Kendall τ-b over all pairs of runs, those left out in which it is undefined."""
     if len(runs) < 2:
         raise ValueError(f"stability compares runs with each other; {len(runs)} given, at least 2 needed")
-    found = [tau for a, b in combinations(runs, 2) if not math.isnan(tau := kendall(a, b))]
-    return float(np.mean(found)) if found else math.nan
+    taus = [tau for a, b in combinations(runs, 2) if not math.isnan(tau := kendall(a, b))]
+    return float(np.mean(taus)) if taus else math.nan

@@ -52,8 +52,8 @@ def row(bench: Bench, pair: Pair, place: int, limits: Mapping[str, int]) -> Reco
     of_label |= {"across": of_label["negation"], "others": of_label["negation"], "near": at}
 
     def coupling(name: str) -> float | None:
-        found = [float(J[of_label[name], i, j]) for i, j in groups[name]]
-        return sum(found) / len(found) if found else None
+        strengths = [float(J[of_label[name], i, j]) for i, j in groups[name]]
+        return sum(strengths) / len(strengths) if strengths else None
 
     no = torch.tensor(negative)
     phi, beta = shapley[at].abs(), banzhaf[at].abs()
@@ -91,7 +91,7 @@ def summary(rows: Sequence[Record]) -> Record:
         low, high = resampled(statistic, *columns)
         return {"value": statistic(*columns), "low": low, "high": high, "pairs": len(drawn)}
 
-    found = [
+    claims = [
         _claim("negation repels", "J of a negation with content words of the other side, less that of the other word "
                "pairs of the text; contradiction logit", -1, **compared("negation", "others")),
         _claim("negation repels, across", "the same, less that of the other content words across the two sides", -1,
@@ -107,7 +107,7 @@ def summary(rows: Sequence[Record]) -> Record:
         _claim("Σα grows with doubt, at equal length", "the same, with the number of words taken out", +1,
                difference=ranked(partial_spearman, alpha, unsure, words)),
     ]  # fmt: skip
-    return {"drawn": len(drawn), "negations": sum(row["negations"] for row in rows), "claims": found}
+    return {"drawn": len(drawn), "negations": sum(row["negations"] for row in rows), "claims": claims}
 
 
 def _claim(name: str, what: str, sign: int, *, difference: Record, **beside: Record) -> Record:
@@ -117,7 +117,7 @@ def _claim(name: str, what: str, sign: int, *, difference: Record, **beside: Rec
     return {"claim": name, "what": what, "n": n, "difference": difference, **beside, "found": said}
 
 
-def table(found: Record) -> list[Record]:
+def table(results: Record) -> list[Record]:
     """One line each."""
     return [
         {
@@ -128,5 +128,5 @@ def table(found: Record) -> list[Record]:
             "others": span(of["others"], 4) if "others" in of else "",
             "": of["found"],
         }
-        for of in found["claims"]
+        for of in results["claims"]
     ]

@@ -29,13 +29,13 @@ def row(bench: Bench, pair: Pair, place: int) -> Record:
             run()
             if repetition or place:  # the first round of the first pair is the warm-up
                 seconds[name].append((time.process_time() - began[0], time.perf_counter() - began[1]))
-    return {name: [median(each) for each in zip(*found, strict=True)] for name, found in seconds.items()}
+    return {name: [median(each) for each in zip(*times, strict=True)] for name, times in seconds.items()}
 
 
 def summary(rows: Sequence[Record]) -> Record:
     """Median over pairs of the ratio to the prediction of the same pair, and median seconds."""
-    found: Record = {"one run": True, "repetitions": REPETITIONS}
-    found["processor seconds"] = {
+    results: Record = {"one run": True, "repetitions": REPETITIONS}
+    results["processor seconds"] = {
         name: median(row[name][0] for row in rows) for name in ("predict", "unchecked", "checked")
     }
     for name in ("unchecked", "checked"):
@@ -43,18 +43,18 @@ def summary(rows: Sequence[Record]) -> Record:
             ratios = np.array([row[name][k] / row["predict"][k] for row in rows])
             low, high = resampled(lambda values: float(np.median(values)), ratios)
             value = float(np.median(ratios))
-            found.setdefault(name, {})[clock] = {"value": value, "low": low, "high": high, "pairs": len(rows)}
-    return found
+            results.setdefault(name, {})[clock] = {"value": value, "low": low, "high": high, "pairs": len(rows)}
+    return results
 
 
-def table(found: Record) -> list[Record]:
+def table(results: Record) -> list[Record]:
     """Unchecked, checked."""
     return [
         {
             "× predict, one run": name,
-            "processor": span(found[name]["processor"], 2),
-            "wall": span(found[name]["wall"], 2),
-            "milliseconds": 1000 * found["processor seconds"][name],
+            "processor": span(results[name]["processor"], 2),
+            "wall": span(results[name]["wall"], 2),
+            "milliseconds": 1000 * results["processor seconds"][name],
         }
         for name in ("unchecked", "checked")
     ]

@@ -56,11 +56,11 @@ def summary(rows: Sequence[Record]) -> Record:
     return {"words": [min(words), max(words)], "correlations": correlations, "swing": swing}
 
 
-def table(found: Record) -> list[Record]:
+def table(results: Record) -> list[Record]:
     """Correlations, then swing words."""
     rows = [
         {"what": name, "pooled": span(of["pooled"]), "mean over pairs": span(of["mean over pairs"])}
-        for name, of in found["correlations"].items()
+        for name, of in results["correlations"].items()
     ]
     return rows + [
         {
@@ -68,5 +68,5 @@ def table(found: Record) -> list[Record]:
             "pooled": f"precision {span(of['precision'], 2)}",
             "mean over pairs": f"recall {span(of['recall'], 2)}",
         }
-        for name, of in found["swing"].items()
+        for name, of in results["swing"].items()
     ]

@@ -62,7 +62,18 @@ def pairs_of(bench: Bench, name: str, limits: Mapping[str, int]) -> PairDataset:
 def measure(
     bench: Bench, name: str, limits: Mapping[str, int], study: Callable[[Record], Study], *, fresh: bool = False
 ) -> Record:
-    """Every row of a part, those that are stored from where they are, and what they amount to."""
+    """Measure a part: rows that are stored are not computed again.
+
+    Args:
+        bench: model and pairs.
+        name: of `PARTS`.
+        limits: pairs of each part.
+        study: settings of a step → where its rows are kept.
+        fresh: compute again what is there already.
+
+    Returns:
+        JSON values: the summary of the part, with "pairs" and "seconds".
+    """
     part, pairs = PARTS[name], pairs_of(bench, name, limits)
     row = partial(part.row, limits=limits) if name in ("refined", "claims") else part.row
     step = part.step or max(1, len(pairs))

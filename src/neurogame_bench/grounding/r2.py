@@ -38,10 +38,10 @@ def accounts(game: WordGame, C: Bool[Tensor, "coalitions words"]) -> dict[str, F
     own = middle - beta.sum(-1) / 2.0 + J.sum((-2, -1)) / 8.0  # g(∅), where the mean of g is `middle`
 
     def quadratic(field: Tensor, base: Tensor) -> Tensor:
-        found = [Hamiltonian(*of).value(C) for of in zip(field, J, base, strict=True)]
-        return torch.stack(found, -1)
+        logits = [Hamiltonian(*of).value(C) for of in zip(field, J, base, strict=True)]
+        return torch.stack(logits, -1)
 
-    found = {
+    logits = {
         "game": game.logits(C),
         "additive φ": b + inside @ phi.mT,
         "additive β": b + inside @ beta.mT,
@@ -50,8 +50,8 @@ def accounts(game: WordGame, C: Bool[Tensor, "coalitions words"]) -> dict[str, F
         "quadratic β": quadratic(beta, b),
         "quadratic β, own constant": quadratic(beta, own),
     }
-    assert tuple(found) == ACCOUNTS
-    return found
+    assert tuple(logits) == ACCOUNTS
+    return logits
 
 
 def row(bench: Bench, pair: Pair, place: int) -> Record:
@@ -59,10 +59,10 @@ def row(bench: Bench, pair: Pair, place: int) -> Record:
     reading, game = bench.reading(pair)
     C = {law: coalitions(law, game.players, COALITIONS, (bench.seed, place)) for law in LAWS}
     said = evaluate(reading, torch.cat(list(C.values()))).double().split(COALITIONS)
-    found = accounts(game, torch.cat(list(C.values())))
+    by_account = accounts(game, torch.cat(list(C.values())))
     rows: Record = {"words": game.players}
     for k, (law, truth) in enumerate(zip(LAWS, said, strict=True)):
-        predicted = [account[k * COALITIONS : (k + 1) * COALITIONS] for account in found.values()]
+        predicted = [account[k * COALITIONS : (k + 1) * COALITIONS] for account in by_account.values()]
         share = C[law].double().mean(-1)
         which = torch.bucketize(share, torch.tensor(BINS[1:-1], dtype=torch.float64), right=True)
         lines = [
@@ -130,7 +130,7 @@ def summary(rows: Sequence[Record]) -> Record:
     return {"laws": laws}
 
 
-def table(found: Record) -> list[Record]:
+def table(results: Record) -> list[Record]:
     """By law."""
     return [
         {
@@ -142,5 +142,5 @@ def table(found: Record) -> list[Record]:
             "best quadratic": f"{max(of['about b'][name]['value'] for name in QUADRATIC):.3f}",
             "by size": " ".join("–" if size["value"] is None else f"{size['value']:.2f}" for size in of["sizes"]),
         }
-        for law, of in found["laws"].items()
+        for law, of in results["laws"].items()
     ]

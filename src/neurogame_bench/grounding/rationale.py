@@ -27,10 +27,10 @@ def row(bench: Bench, pair: Pair, _: int) -> Record:
 
 def summary(rows: Sequence[Record]) -> Record:
     """Shares of pairs: with a rationale, that the model confirms, of at most half of the words; and how many words."""
-    found = {}
+    shares = {}
     for name in ("unchecked", "checked"):
         claims = [(row["words"], row[name]) for row in rows]
-        found[name] = {
+        shares[name] = {
             "claimed": mean([float(claim is not None) for _, claim in claims]),
             "kept": mean([float(claim[1]) for _, claim in claims if claim is not None]),
             "kept, at most half": mean(
@@ -39,9 +39,9 @@ def summary(rows: Sequence[Record]) -> Record:
             "share of words": mean([claim[0] / n for n, claim in claims if claim is not None]),
             "words": mean([float(claim[0]) for _, claim in claims if claim is not None]),
         }
-    return found
+    return shares
 
 
-def table(found: Record) -> list[Record]:
+def table(results: Record) -> list[Record]:
     """Unchecked, checked."""
-    return [{"": name, **{what: span(of) for what, of in found[name].items()}} for name in ("unchecked", "checked")]
+    return [{"": name, **{what: span(of) for what, of in results[name].items()}} for name in ("unchecked", "checked")]

@@ -117,17 +117,17 @@ def summary(rows: Sequence[Record]) -> Record:
     }
 
 
-def table(found: Record) -> list[Record]:
+def table(results: Record) -> list[Record]:
     """Errors in 10⁻³ squared logits, then ratios."""
     columns = [str(n) for budget in BUDGETS.values() for n in budget]
     rows = []
-    for name, by in found["errors"].items():
+    for name, by in results["errors"].items():
         cells = {n: f"{1000 * by[n]['value']:.3g}" if n in by else "–" for n in columns}
         one = f", one pass: {1000 * by['1']['value']:.3g}" if "1" in by else ""
         rows.append({"10⁻³ squared error": f"{name}{one}", **cells})
-    own = found["reference"]["squared error"]["value"]
+    own = results["reference"]["squared error"]["value"]
     rows.append({"10⁻³ squared error": f"the reference's own: {1000 * own:.3g}", **dict.fromkeys(columns, "")})
-    for ratio in found["ratios"]:
+    for ratio in results["ratios"]:
         what = f"{ratio['ours']} at {ratio['passes']} / {ratio['theirs']} at {ratio['their passes']}"
         rows.append({"10⁻³ squared error": f"{what}: {span(ratio, 2)}", **dict.fromkeys(columns, "")})
     return rows

@@ -43,7 +43,7 @@ def row(bench: Bench, pair: Pair, place: int) -> Record:
     row: Record = {"words": n}
     for what, values in (("probability", probabilities), ("logit", logits)):
         effect = delta(values)
-        row[what] = {name: spearman(found, effect) for name, found in ours.items()}
+        row[what] = {name: spearman(scores, effect) for name, scores in ours.items()}
     return row
 
 
@@ -52,10 +52,10 @@ def summary(rows: Sequence[Record]) -> Record:
     return {what: {of: mean([row[what][of] for row in rows]) for of in DELTAS} for what in ("probability", "logit")}
 
 
-def table(found: Record) -> list[Record]:
+def table(results: Record) -> list[Record]:
     """ρ with Δ of the model."""
     names = {"J": "J of the game", "Δ": "Δ of the game at the whole text"}
     return [
-        {"ρ with the model's Δ": names[of], **{what: span(found[what][of]) for what in ("probability", "logit")}}
+        {"ρ with the model's Δ": names[of], **{what: span(results[what][of]) for what in ("probability", "logit")}}
         for of in DELTAS
     ]
