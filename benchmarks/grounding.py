@@ -57,8 +57,7 @@ from neurogame.data import load as load_pairs
 from neurogame.data.words import tokenize, units
 from neurogame.evaluation.alignment import Array
 from neurogame.explanation import Explanation
-from neurogame.explanation.decision import is_grounded
-from neurogame.explanation.reading import Question, Reading, has_readout
+from neurogame.explanation.reading import Question, Reading, has_readout, is_grounded
 from neurogame.explanation.reading import read as read_pair
 from neurogame.explanation.record import plain
 from neurogame.explanation.refinement import residual_shapley

@@ -112,6 +112,15 @@ def observe(
         seed: of the coalitions.
         bf16: autocast the passes: half of the time where the processor has instructions for it, answers to two digits.
         progress: told of each batch how many passes it was.
+
+    Returns:
+        One entry per text that has a word.
+
+    Raises:
+        ValueError: an unknown law, removal or layer.
+
+    Example:
+        >>> observed = observe(model, tokenizer, pairs, layers=[0, 6, 12])  # doctest: +SKIP
     """
     rows, pad, remover = WordRows(pairs, tokenizer, max_length), CollateWords(tokenizer), Removal.of(tokenizer, removal)
     encoded = [rows[i] for i in range(len(rows))]
@@ -175,6 +184,10 @@ def fit_games(
         weight_decay: of AdamW.
         seed: of the order of the texts.
         progress: told after each step.
+
+    Example:
+        >>> fit_games(game, observed, steps=1000)  # doctest: +SKIP
+        >>> fit_quality(game, observed)["r2"]  # doctest: +SKIP
     """
     enough = max(1, _STATISTICS // 25)
     game.games.standardise(torch.cat(observed.states[:enough]).float())
@@ -218,17 +231,28 @@ def _grouped(lengths: list[int], size: int, generator: torch.Generator) -> list[
 
 @torch.no_grad()
 def fit_quality(game: GroundedGame, observed: Observed) -> dict[str, float]:
-    """R² of the game on the coalitions that were observed, the same about their mean, and on the whole texts."""
+    """R² of the game on the coalitions that were observed, the same about their mean, and on the whole texts.
+
+    Args:
+        game: in evaluation afterwards.
+        observed: texts that it was not fitted on, for an honest answer.
+
+    Returns:
+        r2, r2_about_mean and r2_whole, see `r_squared`.
+
+    Example:
+        >>> fit_quality(game, held_out)["r2"]  # doctest: +SKIP
+    """
     game.eval()
     predicted, said = [], []
     for rows in sorted_batches([len(x) for x in observed.states], BATCH):
         inputs, logits = observed.batch(rows)
         predicted.append(game(*inputs))
         said.append(logits)
-    found, truth = torch.cat(predicted), torch.cat(said)
-    parts = found[:, :-1].flatten(0, 1), truth[:, :-1].flatten(0, 1)
+    guess, truth = torch.cat(predicted), torch.cat(said)
+    parts = guess[:, :-1].flatten(0, 1), truth[:, :-1].flatten(0, 1)
     return {
         "r2": r_squared(*parts, observed.empty),
         "r2_about_mean": r_squared(*parts),
-        "r2_whole": r_squared(found[:, -1], truth[:, -1], observed.empty),
+        "r2_whole": r_squared(guess[:, -1], truth[:, -1], observed.empty),
     }
