@@ -196,20 +196,7 @@ class Classifier:
     def predictions(
         self, pairs: Iterable[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
     ) -> list[Prediction]:
-        """The labels of pairs, in order; the answers do not depend on `batch_size`.
-
-        Args:
-            pairs: (premise, hypothesis).
-            batch_size: pairs per forward pass.
-            progress: called with the number of pairs just done.
-
-        Returns:
-            One `Prediction` per pair.
-
-        Raises:
-            TypeError: an entry is not two strings.
-            ModelError: logits that are NaN or infinite.
-        """
+        """The labels of pairs, in order; the answers do not depend on `batch_size`."""
         texts = checked_pairs(pairs)
         logits, lengths = self._run(texts, batch_size, progress)
         truncated = self._truncated(texts, lengths)

@@ -128,8 +128,8 @@ class Explainer:
         with torch.inference_mode():
             terms = self.game.games.terms(states, players)
             readout = self.game.readout
-            metadata: dict[str, Any] = {"source": "explainer", "removal": self.removal, "r2": self.r2}
-            return WordGame.of(terms, members, readout.weight, readout.base, **metadata)
+            papers: dict[str, Any] = {"source": "explainer", "removal": self.removal, "r2": self.r2}
+            return WordGame.of(terms, members, readout.weight, readout.base, **papers)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write explainer.json and explainer.safetensors; the weights in float16, in which they were rounded.
@@ -141,7 +141,7 @@ class Explainer:
             >>> explainer.save_pretrained("explainer")  # doctest: +SKIP
         """
         weights = {name: x.half().contiguous() for name, x in self.game.state_dict().items()}
-        metadata = {
+        papers = {
             "layers": list(self.layers),
             "removal": self.removal,
             "digest": self.digest,
@@ -150,7 +150,7 @@ class Explainer:
         }
         with filled(folder, last=CONFIG) as fresh:
             save_file(weights, Path(fresh) / WEIGHTS, metadata={"format": "pt"})
-            (Path(fresh) / CONFIG).write_text(json.dumps(metadata, indent=1) + "\n", encoding="utf-8")
+            (Path(fresh) / CONFIG).write_text(json.dumps(papers, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> "Explainer":
@@ -173,17 +173,14 @@ class Explainer:
         if not (place / CONFIG).is_file():
             raise FileNotFoundError(f"{place} holds no explainer: {CONFIG} is missing; `neurogame ground` makes one")
         try:
-            metadata = json.loads((place / CONFIG).read_text(encoding="utf-8"))
+            papers = json.loads((place / CONFIG).read_text(encoding="utf-8"))
             weights = {name: x.float() for name, x in load_file(place / WEIGHTS).items()}
             dim, labels = len(weights["games.mean"]), len(weights["readout.out.bias"])
-            options = {
-                "mixing": 0,
-                **metadata["options"],
-            }  # files that do not name it were written before there was any
+            options = {"mixing": 0, **papers["options"]}  # files that do not name it were written before there was any
             game = GroundedGame(dim, labels, **options)
             game.load_state_dict(weights)
-            rest = (tuple(metadata["layers"]), metadata["removal"], metadata["digest"], options, metadata["record"])
-            float(metadata["record"]["r2"])
+            rest = (tuple(papers["layers"]), papers["removal"], papers["digest"], options, papers["record"])
+            float(papers["record"]["r2"])
         except (KeyError, TypeError, *UNLOADABLE) as error:
             raise ModelError(f"{place} is no explainer that can be read: {short(error)}") from error
         return cls(game.eval(), *rest)
