@@ -31,8 +31,7 @@ from common import RESULTS, progress, show
 
 from neurogame.about import machine
 from neurogame.data import load as load_pairs
-from neurogame.explanation.decision import is_grounded
-from neurogame.explanation.reading import has_readout
+from neurogame.explanation.reading import has_readout, is_grounded
 from neurogame.modeling.loading import quiet
 from neurogame.nli import load
 from neurogame_bench.grounding.bench import Bench

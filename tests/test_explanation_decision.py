@@ -8,7 +8,7 @@ import torch
 from kinds import LONG, SHORT
 
 from neurogame import exact
-from neurogame.explanation import decision
+from neurogame.explanation.methods import decision
 from neurogame.explanation.reading import read
 from neurogame.nli import NLI
 from neurogame.values import estimate_game
@@ -141,7 +141,7 @@ def test_balanced_shares_are_efficient(nli):
 def test_a_word_that_adds_nothing_has_nothing(nli):
     v = decision.game_of(read(nli, *LONG, "word"), "neutral", None)
     v = replace(v, terms=v.terms * (torch.arange(len(v.terms)) != 3).unsqueeze(-1))
-    found = decision._sampled(v, v.players, 256, 0)
+    found = decision._sample(v, v.players, 256, 0)
     assert (float(found.shapley[3]), float(found.banzhaf[3])) == (0.0, 0.0)
     assert float(found.interactions[3].abs().max()) < 1e-5
 

@@ -11,9 +11,9 @@ from kinds import KINDS, LONG, SHORT, system
 
 from neurogame import Explanation, exact
 from neurogame.explanation import METHODS, methods_for, named
+from neurogame.explanation.methods.surrogates import tree
 from neurogame.explanation.reading import Question, read
 from neurogame.explanation.removal import InputGame
-from neurogame.explanation.surrogates import tree
 from neurogame.nli import NLI
 
 BLACK_BOX = ["input", "occlusion", "gradient", "integrated_gradients", "lime", "kernelshap", "partition", "random"]
@@ -417,17 +417,6 @@ def test_mistakes(nli, options, said):
         nli.explain(*SHORT, method="lime", samples=2.5)
     with pytest.raises(ValueError, match="not valid Unicode"):
         nli.explain("a \ud800", "b", method="random")
-
-
-def test_another_reading_can_be_explained(nli):
-    """`explain(read=…)`: what changes words or weights before a method sees them."""
-    from neurogame.explanation import explain
-
-    def without_hypothesis(nli, premise, hypothesis, level):
-        return read(nli, premise, "", level)
-
-    ex = explain(nli, *SHORT, method="occlusion", read=without_hypothesis)
-    assert ex.words == ("two", "dogs", "sleep", ".")
 
 
 def test_words_that_the_tokenizer_does_not_know_are_named(nli):

@@ -6,7 +6,7 @@ import torch
 from kinds import LONG, SHORT, system
 from torch import nn
 
-from neurogame.explanation import presence
+from neurogame.explanation.methods import presence
 from neurogame.explanation.reading import Question, read
 from neurogame.nli import NLI
 

@@ -6,7 +6,7 @@ from kinds import KINDS, LONG, SHORT, system
 
 from neurogame import exact
 from neurogame.explanation import regression
-from neurogame.explanation.inputs import EXACT, PASSES
+from neurogame.explanation.methods.inputs import EXACT, PASSES
 from neurogame.explanation.reading import Question, read
 from neurogame.explanation.removal import InputGame, evaluate, kept_inputs
 from neurogame.nli import ModelError

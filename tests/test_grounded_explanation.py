@@ -13,7 +13,8 @@ from test_grounding import SMALL, law_of, one_line, texts, theirs
 
 import neurogame
 from neurogame import exact
-from neurogame.explanation import Explanation, best, grounded, methods_for, what_if
+from neurogame.explanation import Explanation, best, methods_for, what_if
+from neurogame.explanation.methods import grounded
 from neurogame.explanation.reading import Question, read
 from neurogame.explanation.refinement import FOLDS, correlation, drawn, refine, residual_shapley, singles
 from neurogame.explanation.removal import InputGame, evaluate
@@ -222,7 +223,7 @@ def test_the_shortest_rationale_of_those_that_were_tried(nli):
         reading, question = read(nli, *pair, "word"), Question(ex.target)
         floor = grounded._floor(reading, reading.game, question)
         tried = grounded._candidates(reading.game, nli.labels, question, floor)
-        margins = [float(grounded.decided(answers(nli, pair, [C])[0].double(), nli.labels, question)) for C in tried]
+        margins = [float(grounded.margin_of(answers(nli, pair, [C])[0].double(), nli.labels, question)) for C in tried]
         sizes = [(int(C.sum()), m) for C, m in zip(tried, margins, strict=True) if m > 0]
         few = len(reading.units.read) // 2
         short = [k for k, m in sizes if k <= few and m > floor] or [k for k, _ in sizes if k <= few]

@@ -32,12 +32,7 @@ ROOMS = (
     ("cli", "__main__"),
 )
 BENCH = ("cli.benchmark", "faithfulness")  # what alone may import the sibling package
-DEBTS = {
-    "explanation.record → explanation.views.figures",
-    "explanation.record → explanation.views.page",
-    "explanation.record → explanation.summary",
-    "explanation.record → explanation.views.terminal",
-}
+DEBTS: set[str] = set()
 Import = tuple[str, bool]  # a module of ours, and whether it is imported inside a function
 
 

@@ -19,7 +19,7 @@ from neurogame._types import Bool, Float, Tensor
 from neurogame.couplings import LinearCoupling, exchanged
 from neurogame.game import Nonlinearity, safe_divide
 from neurogame.ising import Coupling, Gradient, Method, SpinState
-from neurogame.validation import as_mask, check_choice, check_count, check_vectors
+from neurogame.validation import as_mask, check_choice, check_count, check_vectors, full_precision
 from neurogame.values import Couplings, Estimator, GameValues, estimate, l1_normalise
 
 Anchor = Literal["learned", "cls"]
@@ -249,16 +249,34 @@ class NeuroGameAttention(nn.Module):
         mask: Tensor | None = None,
         *,
         generator: sampling.Randomness = None,
+        samples: int | None = None,
     ) -> NeuroGameOutput:
-        """Pool [batch, tokens, dim] into [batch, dim]; `mask` [batch, tokens] is True (or 1) at real tokens."""
+        """Pool [batch, tokens, dim] into [batch, dim].
+
+        Args:
+            x: [batch, tokens, dim].
+            mask: [batch, tokens], True (or 1) at real tokens; None: all are.
+            generator: where the draws of coalitions come from; None: a fixed seed in evaluation, torch's in training.
+            samples: coalitions per law; None: those of the configuration.
+
+        Returns:
+            `output` [batch, dim], and everything it was made of.
+
+        Example:
+            >>> layer = NeuroGameAttention(64, 4).eval()
+            >>> layer(torch.randn(2, 10, 64)).alpha.shape
+            torch.Size([2, 4, 10])
+        """
         config = self.config
+        if samples is None:
+            samples = config.train_samples or config.samples if self.training else config.samples
         real = self._check(x, mask)
         V = self._split(self.value(x))  # (batch, heads, tokens, head_dim)
         gate = None if self.gate is None else self.gate(x).mT  # (batch, heads, tokens)
         anchor = self._anchor(x, real)
         if generator is None and self.training:
             generator = torch.randint(1 << 62, (), device=x.device)
-        with torch.autocast(x.device.type, enabled=False):
+        with full_precision(x.device):
             gamma = self.gamma
             V = V if V.dtype == torch.float64 else V.float()
             V = V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)  # a padded token is a null player
@@ -267,7 +285,7 @@ class NeuroGameAttention(nn.Module):
             values = estimate(
                 V,
                 mask=real,
-                samples=config.train_samples or config.samples if self.training else config.samples,
+                samples=samples,
                 f=config.f,
                 anchor=anchor,
                 tilt=gamma if config.tilt == "gamma" else config.tilt,

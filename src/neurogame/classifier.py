@@ -139,7 +139,15 @@ class Classifier:
             return encode([Pair(p, h) for p, h in pairs], self.tokenizer, max_length=self.max_length)
 
     def batches(self, rows: EncodedDataset, batch_size: int) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
-        """Padded batches of similar length on the model's device, the longest first: (row numbers, inputs)."""
+        """Padded batches of similar length on the model's device, the longest first: (row numbers, inputs).
+
+        Args:
+            rows: what `encode` returned.
+            batch_size: rows per batch.
+
+        Returns:
+            An iterator; the row numbers say where each answer belongs.
+        """
         pad = collate(self.tokenizer)
         for batch in sorted_batches(rows.lengths, batch_size):
             yield batch, self.on_device(pad([rows[i] for i in batch]))
@@ -170,7 +178,20 @@ class Classifier:
     def logits(
         self, pairs: Sequence[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
     ) -> Float[Tensor, "pairs labels"]:
-        """Raw logits in the order of `labels`, one row per pair; `progress` is called after each batch."""
+        """Raw logits in the order of `labels`, one row per pair; `progress` is called after each batch.
+
+        Args:
+            pairs: (premise, hypothesis).
+            batch_size: pairs per forward pass; the answers do not depend on it.
+            progress: called with the number of pairs just done.
+
+        Returns:
+            [pairs, labels], float32 on the CPU.
+
+        Raises:
+            TypeError: an entry is not two strings.
+            ModelError: logits that are NaN or infinite.
+        """
         return self._run(checked_pairs(pairs), batch_size, progress)[0]
 
     def predictions(
@@ -183,7 +204,15 @@ class Classifier:
         return [self.prediction(row, truncated=i in truncated) for i, row in enumerate(logits)]
 
     def prediction(self, logits: Float[Tensor, "labels"], *, truncated: bool = False) -> Prediction:
-        """The logits of one pair as label, probabilities and logits by name."""
+        """The logits of one pair as label, probabilities and logits by name.
+
+        Args:
+            logits: [labels].
+            truncated: whether the pair was longer than the model reads.
+
+        Returns:
+            With softmax(logits/temperature) as probabilities.
+        """
         return Prediction(
             self.labels[int(logits.argmax())],
             dict(zip(self.labels, (logits / self.temperature).softmax(-1).tolist(), strict=True)),

@@ -26,9 +26,10 @@ from neurogame import kernels
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.game import Nonlinearity, of_norm, safe_divide, safe_sqrt
 from neurogame.marginals import Toggles
-from neurogame.validation import transformed
+from neurogame.validation import exporting, transformed
 
 _BLOCK_ELEMENTS = 1 << 18  # pairs computed at once, 1 MB a temporary
+_EXPORTED_SAMPLES = 8  # at once in an exported graph: fewer make it long, more take memory
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,14 @@ class LinearCoupling:
             if not isinstance(given, Tensor) or not given.is_floating_point():
                 kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
                 raise TypeError(f"{name} of a LinearCoupling must be a floating tensor, got {kind}")
-        found = [list(given.shape) for given in self.factors]
+        shapes = [list(given.shape) for given in self.factors]
         V, delta = self.V.shape, self.delta.shape
         fits = self.V.dim() > 1 and self.delta.dim() > 1 and self.weight.dim() > 0 and self.diag.dim() > 0
         fits = fits and delta[-1] == self.diag.shape[-1] == V[-2] and self.weight.shape[-1] == delta[-2]
         leads = (V[:-2], self.scale.shape, delta[:-2], self.weight.shape[:-1], self.diag.shape[:-1])
         if not fits or any(lead not in (V[:-2], ()) for lead in leads):
             wanted = "[..., tokens, dim], [...], [..., samples, tokens], [..., samples], [..., tokens]"
-            raise ValueError(f"the factors of a LinearCoupling must be {wanted}, got {', '.join(map(str, found))}")
+            raise ValueError(f"the factors of a LinearCoupling must be {wanted}, got {', '.join(map(str, shapes))}")
 
     @property
     def shape(self) -> torch.Size:
@@ -216,11 +217,13 @@ def pair_couplings(
 
 def _blocks(G: Float[Tensor, "rows tokens tokens"], samples: int, chunk: int | None) -> Iterator[tuple[slice, slice]]:
     """(rows, samples) of each block: together about `_BLOCK_ELEMENTS` pairs, so that temporaries stay in cache."""
+    if torch.compiler.is_compiling():  # the loop is unrolled into the graph, which is for any number of rows
+        step = chunk or (_EXPORTED_SAMPLES if exporting() else 1)
+        yield from ((slice(None), slice(k, k + step)) for k in range(0, samples, step))
+        return
     rows, n = G.shape[0], G.shape[-1]
     step = min(samples, chunk or max(1, _BLOCK_ELEMENTS // (n * n)))
     height = max(1, _BLOCK_ELEMENTS // (n * n * step))
-    if torch.compiler.is_compiling():  # the loop is unrolled into the graph: few blocks, whatever their size
-        step, height = chunk or 1, rows
     for row in range(0, rows, height):
         for k in range(0, samples, step):
             yield slice(row, row + height), slice(k, k + step)
@@ -354,20 +357,20 @@ def _stream(everything: _Block, tilt: Tensor | None, f: Nonlinearity, chunk: int
     samples = everything.u.shape[-1]
     if not everything.G.shape[0]:
         return torch.zeros_like(everything.G), torch.zeros_like(everything.G)
-    found: dict[int, tuple[Tensor, Tensor]] = {}
+    sums: dict[int | None, tuple[Tensor, Tensor]] = {}
     for r, s in _blocks(everything.G, samples, chunk):
         delta, base = _pair_block(everything.cut(r, s), f)
-        J, log_sum = found.get(
+        J, log_sum = sums.get(
             r.start, (torch.zeros_like(everything.G[r]), torch.full_like(everything.G[r], -torch.inf))
         )
         if tilt is None:
-            found[r.start] = J + delta.sum(-3) / samples, log_sum
+            sums[r.start] = J + delta.sum(-3) / samples, log_sum
             continue
         b = base / tilt[r, None, None, None]
         total = torch.logaddexp(log_sum, b.logsumexp(-3))
         J = J * (log_sum - total).exp() + ((b - total.unsqueeze(-3)).exp() * delta).sum(-3)
-        found[r.start] = J, total
-    return torch.cat([J for J, _ in found.values()]), torch.cat([log_sum for _, log_sum in found.values()])
+        sums[r.start] = J, total
+    return torch.cat([J for J, _ in sums.values()]), torch.cat([log_sum for _, log_sum in sums.values()])
 
 
 class _StreamedPairs(torch.autograd.Function):
@@ -402,9 +405,9 @@ class _StreamedPairs(torch.autograd.Function):
                     outputs.append(base / leaves[-1][:, None, None, None])
                     p = (outputs[1].detach() - log_sum[r].unsqueeze(-3)).exp() * grad[r].unsqueeze(-3)
                     upstream = [p, p * (delta.detach() - J[r].unsqueeze(-3))]
-            found = torch.autograd.grad(outputs, leaves, upstream, allow_unused=True)
+            slopes = torch.autograd.grad(outputs, leaves, upstream, allow_unused=True)
             into = grads.cut(r, s)[:5] if g_tilt is None else (*grads.cut(r, s)[:5], g_tilt[r])
-            for total, g in zip(into, found, strict=True):
+            for total, g in zip(into, slopes, strict=True):
                 if g is not None:
                     total += g
         return (*grads[:5], None, None, g_tilt, None, None)

@@ -30,7 +30,21 @@ def _check_players(n: int) -> None:
 
 
 def players_of(table: Shaped[Tensor, "... coalitions"]) -> int:
-    """n for a table of 2ⁿ values."""
+    """n for a table of 2ⁿ values.
+
+    Args:
+        table: [..., 2**n], entry c is v of the players whose bits are set in c; n ≤ 20.
+
+    Returns:
+        The number of players.
+
+    Raises:
+        TypeError, ValueError: not a tensor of 2**n entries, or more than 2**20.
+
+    Example:
+        >>> exact.players_of(torch.zeros(8))
+        3
+    """
     if not isinstance(table, Tensor):
         raise TypeError(f"a value table must be a torch.Tensor, got {type(table).__name__}")
     size = table.shape[-1] if table.dim() else 0
@@ -49,7 +63,19 @@ def real(table: Tensor) -> Tensor:
 
 
 def all_coalitions(n: int, device: torch.device | None = None) -> Bool[Tensor, "coalitions tokens"]:
-    """Row c holds the bits of c, lowest first: the coalition that entry c of a value table belongs to."""
+    """Row c holds the bits of c, lowest first: the coalition that entry c of a value table belongs to.
+
+    Args:
+        n: players.
+        device: of the result.
+
+    Returns:
+        [2**n, n], True where a player is in.
+
+    Example:
+        >>> exact.all_coalitions(2).tolist()
+        [[False, False], [True, False], [False, True], [True, True]]
+    """
     index = torch.arange(1 << n, device=device).unsqueeze(-1)
     return (index >> torch.arange(n, device=device)) & 1 == 1
 
@@ -57,7 +83,23 @@ def all_coalitions(n: int, device: torch.device | None = None) -> Bool[Tensor, "
 def value_table(
     V: Float[Tensor, "... tokens dim"], f: Nonlinearity = "identity", anchor: Float[Tensor, "... dim"] | None = None
 ) -> Float[Tensor, "... coalitions"]:
-    """v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖) for all 2ⁿ coalitions C of the n tokens; of half precision in float32."""
+    """v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖) for all 2ⁿ coalitions C of the n tokens; of half precision in float32.
+
+    Args:
+        V: [..., tokens, dim], at most 20 tokens.
+        f: the nonlinearity on the norm: "identity", "relu", "square" or "tanh".
+        anchor: [..., dim], the vector a; None: 0.
+
+    Returns:
+        [..., 2**tokens], as all functions here take it.
+
+    Raises:
+        ValueError: more than 20 tokens (the error names the number of evaluations), NaN, or shapes that do not fit.
+
+    Example:
+        >>> exact.value_table(torch.tensor([[3.0, 0.0], [0.0, 4.0]])).tolist()
+        [0.0, 3.0, 4.0, 5.0]
+    """
     check_vectors(V)
     V = V.float() if V.dtype.itemsize < 4 else V  # a norm above 255 has a square that float16 does not hold
     check_choice("f", f, Nonlinearity)
@@ -115,19 +157,65 @@ def _value_index(table: Tensor, index: Index, tilt: float | Tensor | None) -> Te
 
 
 def shapley(table: Shaped[Tensor, "... coalitions"], tilt: float | Tensor | None = None) -> Float[Tensor, "... tokens"]:
-    """φ_i = Σ_{C∌i} s!(n−1−s)!/n! · [v(C∪i) − v(C)], s = |C|; with `tilt` = γ the law is tilted by exp(v(C)/γ)."""
+    """φ_i = Σ_{C∌i} s!(n−1−s)!/n! · [v(C∪i) − v(C)], s = |C|; with `tilt` = γ the law is tilted by exp(v(C)/γ).
+
+    Args:
+        table: [..., 2**n], entry c is v of the players whose bits are set in c; n ≤ 20.
+        tilt: γ of the Gibbs tilt, a number or a tensor that broadcasts to the leading axes; None: the classical law.
+
+    Returns:
+        [..., n]; without a tilt they add up to v(N) − v(∅).
+
+    Raises:
+        TypeError, ValueError: not a value table, or γ ≤ 0.
+
+    Example:
+        >>> exact.shapley(torch.tensor([0.0, 1.0, 2.0, 4.0])).tolist()
+        [1.5, 2.5]
+    """
     return _value_index(table, "shapley", tilt)
 
 
 def banzhaf(table: Shaped[Tensor, "... coalitions"], tilt: float | Tensor | None = None) -> Float[Tensor, "... tokens"]:
-    """β_i = 2^−(n−1) Σ_{C∌i} [v(C∪i) − v(C)]; with `tilt` = γ the law is tilted by exp(v(C)/γ)."""
+    """β_i = 2^−(n−1) Σ_{C∌i} [v(C∪i) − v(C)]; with `tilt` = γ the law is tilted by exp(v(C)/γ).
+
+    Args:
+        table: [..., 2**n], entry c is v of the players whose bits are set in c; n ≤ 20.
+        tilt: γ of the Gibbs tilt, a number or a tensor that broadcasts to the leading axes; None: the classical law.
+
+    Returns:
+        [..., n].
+
+    Raises:
+        TypeError, ValueError: not a value table, or γ ≤ 0.
+
+    Example:
+        >>> exact.banzhaf(torch.tensor([0.0, 1.0, 2.0, 4.0])).tolist()
+        [1.5, 2.5]
+    """
     return _value_index(table, "banzhaf", tilt)
 
 
 def interactions(
     table: Shaped[Tensor, "... coalitions"], index: Index = "banzhaf", tilt: float | Tensor | None = None
 ) -> Float[Tensor, "... tokens tokens"]:
-    """J_ij = E[v(C∪ij) − v(C∪i) − v(C∪j) + v(C)] over contexts C without i and j; zero diagonal."""
+    """J_ij = E[v(C∪ij) − v(C∪i) − v(C∪j) + v(C)] over contexts C without i and j; zero diagonal.
+
+    Args:
+        table: [..., 2**n], entry c is v of the players whose bits are set in c; n ≤ 20.
+        index: "banzhaf" or "shapley": the law of the contexts.
+        tilt: γ of the Gibbs tilt, a number or a tensor that broadcasts to the leading axes; None: the classical law.
+
+    Returns:
+        [..., n, n], symmetric: positive where two players need each other, negative where one replaces the other.
+
+    Raises:
+        TypeError, ValueError: not a value table, an unknown index, or γ ≤ 0.
+
+    Example:
+        >>> exact.interactions(torch.tensor([0.0, 1.0, 2.0, 4.0])).tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
+    """
     check_choice("index", index, Index)
     n, table = players_of(table), real(table)
     if tilt is not None:
@@ -150,7 +238,23 @@ def interactions(
 def marginals(
     field: Float[Tensor, "... tokens"], coupling: Float[Tensor, "... tokens tokens"], gamma: float | Tensor
 ) -> Float[Tensor, "... tokens"]:
-    """P(s_i = +1) under P(s) ∝ exp(−H(s)/γ), H(s) = −Σ J_i s_i − Σ_{i<j} J_ij s_i s_j, over all 2ⁿ spins."""
+    """P(s_i = +1) under P(s) ∝ exp(−H(s)/γ), H(s) = −Σ J_i s_i − Σ_{i<j} J_ij s_i s_j, over all 2ⁿ spins.
+
+    Args:
+        field: J_i, [..., tokens], at most 20 tokens.
+        coupling: J_ij, [..., tokens, tokens]; what is above the diagonal counts.
+        gamma: temperature > 0, a number or a tensor of the leading axes.
+
+    Returns:
+        [..., tokens], probabilities.
+
+    Raises:
+        TypeError, ValueError: not tensors, shapes that do not fit, too many tokens, or γ ≤ 0.
+
+    Example:
+        >>> exact.marginals(torch.zeros(2), torch.zeros(2, 2), gamma=1.0).tolist()
+        [0.5, 0.5]
+    """
     for name, given in (("field", field), ("coupling", coupling)):
         if not isinstance(given, Tensor) or given.dim() < 1:
             raise TypeError(f"{name} must be a torch.Tensor with an axis of tokens, got {type(given).__name__}")

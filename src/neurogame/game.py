@@ -79,7 +79,22 @@ def _check_value(V: Tensor, members: Tensor, f: Nonlinearity, anchor: Tensor | N
 
 
 def gibbs(values: Float[Tensor, "... coalitions"], gamma: float | Tensor) -> Float[Tensor, "... coalitions"]:
-    """D_γ(C) = exp(v(C)/γ) / Σ_C' exp(v(C')/γ) over the coalitions of the last axis."""
+    """D_γ(C) = exp(v(C)/γ) / Σ_C' exp(v(C')/γ) over the coalitions of the last axis.
+
+    Args:
+        values: v(C), [..., coalitions].
+        gamma: temperature > 0, a number or a tensor of the leading axes.
+
+    Returns:
+        [..., coalitions], probabilities.
+
+    Raises:
+        TypeError, ValueError: not a tensor, or γ ≤ 0.
+
+    Example:
+        >>> exact.gibbs(torch.zeros(4), gamma=1.0).tolist()
+        [0.25, 0.25, 0.25, 0.25]
+    """
     if not isinstance(values, Tensor):
         raise TypeError(f"values must be a torch.Tensor, got {type(values).__name__}")
     check_positive("gamma", gamma)

@@ -65,7 +65,8 @@ class Hamiltonian:
         TypeError, ValueError: what was given is not real and finite, or J is not such a matrix.
 
     >>> g = Hamiltonian([1.0, -0.5, 0.2], [[0, 0.6, 0], [0.6, 0, 0], [0, 0, 0]], base=-0.3)
-    >>> g.value([True, True, False]), g.ground_state(), g.marginals(gamma=0.5)
+    >>> g.ground_state().tolist()
+    [True, False, True]
     """
 
     __slots__ = ("_constant", "_coupled", "_scale", "_system", "base", "coupling", "field")
@@ -88,14 +89,23 @@ class Hamiltonian:
 
         A word that was not read is 0 everywhere, so its α is ½. The base is `origin` plus `outside`, what the special
         tokens hold: they are in every text.
+
+        Args:
+            explanation: an `Explanation`, or anything with shapley, banzhaf, interactions and diagnostics.
+
+        Raises:
+            ValueError: a method without values.
+
+        Example:
+            >>> Hamiltonian.of(explanation).ground_state()  # doctest: +SKIP
         """
         shapley = getattr(explanation, "shapley", None)
         field = getattr(explanation, "banzhaf", None) if shapley is None else shapley
         if field is None:
             method = getattr(explanation, "method", type(explanation).__name__)
             raise ValueError(f"{method!r} has no Shapley or Banzhaf values; explain by a method that plays a game")
-        found = explanation.diagnostics
-        base = sum(float(_numbers(name, found.get(name, 0.0), ())) for name in ("origin", "outside"))
+        facts = explanation.diagnostics
+        base = sum(float(_numbers(name, facts.get(name, 0.0), ())) for name in ("origin", "outside"))
         return cls(field, explanation.interactions, base)
 
     def __repr__(self) -> str:
@@ -107,7 +117,21 @@ class Hamiltonian:
         return len(self.field)
 
     def value(self, coalition: Any) -> Float[Tensor, "..."]:
-        """g(C): the logit of the text with the words of C. `coalition` is bool [..., words], True = the word is in."""
+        """g(C): the logit of the text with the words of C. `coalition` is bool [..., words], True = the word is in.
+
+        Args:
+            coalition: bool [..., words]; a tensor, an array or a list.
+
+        Returns:
+            [...], float64.
+
+        Raises:
+            TypeError, ValueError: not bool, or not one entry per word.
+
+        Example:
+            >>> Hamiltonian([1.0, -0.5], base=0.25).value([True, False])
+            tensor(1.2500, dtype=torch.float64)
+        """
         C = _tensor("coalition", coalition)
         if C.dtype != torch.bool:
             raise TypeError(f"coalition must be bool, True or False for each word, got {C.dtype}; indices of words?")
@@ -115,7 +139,21 @@ class Hamiltonian:
         return -self.energy(torch.where(C, 1.0, -1.0))
 
     def energy(self, spins: Any) -> Float[Tensor, "..."]:
-        """−g(σ), `spins` [..., words] in [−1, 1]."""
+        """−g(σ), `spins` [..., words] in [−1, 1].
+
+        Args:
+            spins: +1 in, −1 out; between them an expectation.
+
+        Returns:
+            [...], float64.
+
+        Raises:
+            TypeError, ValueError: outside [−1, 1], or not one entry per word.
+
+        Example:
+            >>> Hamiltonian([1.0, -0.5], base=0.25).energy([1.0, -1.0])
+            tensor(-1.2500, dtype=torch.float64)
+        """
         s = _numbers("spins", spins)
         self._check_words("spins", s)
         outside = s[s.abs() > 1.0]
@@ -124,7 +162,21 @@ class Hamiltonian:
         return ising.energy(s, *self._system) - self._constant
 
     def marginals(self, gamma: float | Tensor) -> Float[Tensor, "words"]:
-        """α_i = P(σ_i = +1) under exp(g/γ); `solve` also says whether it is exact."""
+        """α_i = P(σ_i = +1) under exp(g/γ); `solve` also says whether it is exact.
+
+        Args:
+            gamma: temperature > 0, in logits.
+
+        Returns:
+            [words].
+
+        Raises:
+            ValueError: γ ≤ 0.
+
+        Example:
+            >>> Hamiltonian([0.0, 0.0]).marginals(gamma=1.0).tolist()
+            [0.5, 0.5]
+        """
         return self.solve(gamma).alpha
 
     def solve(self, gamma: float | Tensor) -> Marginals:
@@ -132,6 +184,15 @@ class Hamiltonian:
 
         Where ρ(J)/γ ≥ 1 mean field may have several solutions. Three are tried: from s = 0, along the temperatures
         from ρ(J) down to γ, and from the ground state. The one with the lowest free energy is taken.
+
+        Args:
+            gamma: temperature > 0, in logits.
+
+        Returns:
+            α, and whether it is exact.
+
+        Raises:
+            ValueError: γ ≤ 0.
         """
         gamma = float(_numbers("gamma", gamma, ()))
         check_positive("gamma", gamma)

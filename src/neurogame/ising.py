@@ -26,7 +26,17 @@ from neurogame import kernels, sampling
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.couplings import LinearCoupling, linear_product, linear_squared
 from neurogame.game import safe_divide, safe_sqrt
-from neurogame.validation import as_mask, check_choice, check_count, check_positive, reads_values, transformed
+from neurogame.validation import (
+    as_mask,
+    check_choice,
+    check_count,
+    check_positive,
+    differentiated,
+    exporting,
+    full_precision,
+    reads_values,
+    traced,
+)
 
 Method = Literal["mean_field", "tap"]
 Gradient = Literal["implicit", "unrolled"]
@@ -142,7 +152,23 @@ def masked(coupling: Coupling, mask: Bool[Tensor, "... tokens"] | None) -> Coupl
 def energy(
     spins: Float[Tensor, "... tokens"], field: Float[Tensor, "... tokens"], coupling: Coupling
 ) -> Float[Tensor, "..."]:
-    """H(s) = −Σ_i J_i s_i − Σ_{i<j} J_ij s_i s_j for a symmetric J with zero diagonal."""
+    """H(s) = −Σ_i J_i s_i − Σ_{i<j} J_ij s_i s_j for a symmetric J with zero diagonal.
+
+    Args:
+        spins: [..., tokens].
+        field: J_i, [..., tokens].
+        coupling: J_ij, [..., tokens, tokens]; a `LinearCoupling`; or None.
+
+    Returns:
+        [...].
+
+    Raises:
+        TypeError: spins or field are no tensors.
+
+    Example:
+        >>> ising.energy(torch.tensor([1.0, -1.0]), torch.tensor([1.0, 2.0]), None)
+        tensor(1.)
+    """
     for name, given in (("spins", spins), ("field", field)):
         if not isinstance(given, Tensor):
             raise TypeError(f"{name} must be a torch.Tensor, got {type(given).__name__}")
@@ -185,7 +211,7 @@ def schatten_radius(
     so the iteration goes on to Y_{2m−1} and one product of J with all Y_{k−1} side by side carries it.
     """
     parts = factors(coupling)
-    differentiable = kernels.needs_gradient(*parts) or transformed()
+    differentiable = kernels.needs_gradient(*parts) or differentiated() or (traced() and torch.is_grad_enabled())
     fixed = [part.detach() for part in parts]
     held = LinearCoupling(*fixed) if isinstance(coupling, LinearCoupling) else fixed[0]
     N, X = _power(held, probes, 2 * steps if differentiable else steps, keep=differentiable)
@@ -204,7 +230,15 @@ def schatten_radius(
 
 
 def spectral_radius(coupling: Coupling, like: Float[Tensor, "... tokens"]) -> Float[Tensor, "..."]:
-    """ρ(J) = max |eigenvalue|: exact for matrices and for operators up to n = 1024, power iterations above."""
+    """ρ(J) = max |eigenvalue|: exact for matrices and for operators up to n = 1024, power iterations above.
+
+    Args:
+        coupling: J_ij, symmetric; None: 0.
+        like: [..., tokens], whose leading axes, dtype and device the result has.
+
+    Returns:
+        [...].
+    """
     if coupling is None:
         return like.new_zeros(like.shape[:-1])
     if isinstance(coupling, LinearCoupling):
@@ -247,6 +281,16 @@ def solve(
         validate: whether to check values as well as shapes; None means in eager mode on the CPU.
 
     Where ρ(J)/γ ≥ 1 the equations may have several solutions; this returns the one reached from s = 0.
+
+    Returns:
+        The spins, their residual, the updates they took, and whether they converged.
+
+    Raises:
+        TypeError, ValueError: an unknown name, shapes that do not broadcast, NaN, γ ≤ 0, or a damping outside (0, 1].
+
+    Example:
+        >>> ising.solve(torch.zeros(2), None, gamma=1.0).alpha.tolist()
+        [0.5, 0.5]
     """
     problem = _problem(field, coupling, gamma, method, mask, validate)
     check_choice("gradient", gradient, Gradient)
@@ -255,7 +299,7 @@ def solve(
         raise ValueError(f"damping must be in (0, 1], where 1 is undamped, got {damping!r}")
     if not tol > 0.0:
         raise ValueError(f"tol must be > 0, got {tol!r}")
-    with torch.autocast(problem.field.device.type, enabled=False):
+    with full_precision(problem.field.device):
         inputs = (problem.field, problem.gamma, *factors(problem.coupling))
         if gradient == "unrolled" or not kernels.needs_gradient(*inputs):
             spins, residual, iterations = _iterate(problem, damping, max_iter, tol)
@@ -282,7 +326,10 @@ def unsolved(
 def _iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
     """Spins, their undamped residual, and the number of updates each sequence took."""
     tensors = (problem.field, problem.gamma, *factors(problem.coupling))
-    compiled = problem.method == "mean_field" and problem.coupling is not None and not kernels.needs_gradient(*tensors)
+    fixed = not kernels.needs_gradient(*tensors)
+    if fixed and exporting():
+        return _exported_iterate(problem, damping, max_iter, tol)
+    compiled = fixed and problem.method == "mean_field" and problem.coupling is not None
     if compiled and kernels.available(*tensors):
         return _compiled_iterate(problem, damping, max_iter, tol)
     s = torch.zeros_like(problem.field)
@@ -299,6 +346,31 @@ def _iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tup
         new = problem.update(s)
         residual = torch.where(active, (new - s).detach().abs().amax(-1), residual)
     return s, residual, iterations
+
+
+def _exported_iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The same as a loop of an exported graph; what a step reads of the problem goes in as arguments, no closure."""
+    is_masked = problem.mask is not None
+    constants = (problem.field, problem.gamma, *factors(problem.coupling))
+    constants = (problem.mask, *constants) if problem.mask is not None else constants
+
+    def goes_on(t: Tensor, _: Tensor, __: Tensor, residual: Tensor, *___: Tensor) -> Tensor:
+        return (t < max_iter) & (residual >= tol).any()
+
+    def step(t: Tensor, s: Tensor, new: Tensor, residual: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
+        mask, rest = (given[0], given[1:]) if is_masked else (None, given)
+        field, gamma, *parts = rest
+        J = None if not parts else parts[0] if len(parts) == 1 else LinearCoupling(*parts)
+        active = residual >= tol
+        s = torch.where(active.unsqueeze(-1), s + damping * (new - s), s)
+        new = Problem(field, J, gamma, mask, problem.method).update(s)
+        return t + 1, s, new, torch.where(active, (new - s).abs().amax(-1), residual)
+
+    s = torch.zeros(problem.field.shape, dtype=problem.field.dtype, device=problem.field.device)
+    new = problem.update(s)
+    start = (torch.zeros((), dtype=torch.int64, device=s.device), s, new, (new - s).abs().amax(-1))
+    t, s, _, residual = torch.ops.higher_order.while_loop(goes_on, step, start, constants)
+    return s, residual, t.expand(residual.shape)
 
 
 def factors(coupling: Coupling) -> tuple[Tensor, ...]:

@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from neurogame import opening
 from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, checked_pairs, max_length
 from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
-from neurogame.explanation import Explanation, explain
+from neurogame.explanation import Explanation, Question, explain
 from neurogame.export.folder import OUTPUTS, Manifest
 from neurogame.export.runtime import OnnxModel, TokenWeights
 from neurogame.grounding.explainer import Explainer
@@ -68,6 +68,13 @@ class NLI(Classifier):
         Raises:
             TypeError: neither two sentences nor a list of pairs of them.
             ModelError: logits that are NaN or infinite.
+
+        Returns:
+            A `Prediction`, or a list of them.
+
+        Example:
+            >>> nli.predict("A man sleeps.", "Nobody is awake.").label  # doctest: +SKIP
+            >>> nli.predict([("A man sleeps.", "A man rests."), ("It rains.", "It is dry.")])  # doctest: +SKIP
         """
         if isinstance(premise, str):
             if not isinstance(hypothesis, str):
@@ -128,22 +135,41 @@ class NLI(Classifier):
                 of some ten short passes; without it they are the game's word.
             error: a standard error at which refining stops before `samples` are used up.
             show_progress: a bar on stderr, for a list; None: when it is long.
+
+        Returns:
+            An `Explanation`, or a list of them.
+
+        Raises:
+            ValueError: a method, label or option that does not suit the model; the line says what is allowed.
+
+        Example:
+            >>> nli.explain("A man sleeps.", "Nobody is awake.").show()  # doctest: +SKIP
+            >>> nli.explain("A man sleeps.", "Nobody is awake.", method="input", target="neutral")  # doctest: +SKIP
         """
-        asked: dict[str, Any] = {"method": method, "target": target, "contrast": contrast, "level": level}
-        asked |= {"samples": samples, "seed": seed, "check": check, "error": error}
+        question = Question(target, contrast, samples, seed, check, error, method, level)
         if isinstance(premise, str) or hypothesis is not None:
-            return explain(self, premise, hypothesis, **asked)  # type: ignore[arg-type]  # it says what is wrong
+            return explain(self, premise, hypothesis, question)  # type: ignore[arg-type]  # it says what is wrong
         pairs = checked_pairs(premise)
         shown = len(pairs) >= _MANY if show_progress is None else show_progress
         with tqdm(total=len(pairs), unit="pair", disable=not shown) as bar:
             explanations = []
             for pair in pairs:
-                explanations.append(explain(self, *pair, **asked))
+                explanations.append(explain(self, *pair, question))
                 bar.update()
             return explanations
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Model, tokenizer and configuration as transformers stores them; loads with `load` and the Auto classes."""
+        """Model, tokenizer and configuration as transformers stores them; loads with `load` and the Auto classes.
+
+        Args:
+            folder: made where it does not exist.
+
+        Raises:
+            FileExistsError: it is a file.
+
+        Example:
+            >>> nli.save_pretrained("my-model")  # doctest: +SKIP
+        """
         if Path(folder).is_file():
             raise FileExistsError(f"{folder} is a file; a model is saved as a folder")
         with no_bar(), filled(folder, last="config.json") as fresh:
@@ -168,7 +194,18 @@ class OnnxNLI(NLI):
         return self.model.config
 
     def attention(self, premise: str, hypothesis: str) -> TokenWeights:
-        """α of each token and head, and φ, β, J_ij where the graph was exported with them."""
+        """α of each token and head, and φ, β, J_ij where the graph was exported with them.
+
+        Args:
+            premise: a sentence.
+            hypothesis: a sentence.
+
+        Returns:
+            The tokens, and a row of numbers per head.
+
+        Raises:
+            ValueError: the graph was exported with logits alone.
+        """
         if self.manifest.outputs == ["logits"]:
             kind = self.manifest.head or self.manifest.architecture
             raise ValueError(f"{self.name} was exported with logits alone: {kind!r} has no weights of tokens")
@@ -209,6 +246,10 @@ def load(
     Raises:
         ModelError: what is there cannot be used; one line that names it and the cause.
         FileNotFoundError: there is no such folder, or no model in it.
+
+    Example:
+        >>> nli = neurogame.load()  # doctest: +SKIP
+        >>> nli.predict("A man sleeps.", "Nobody is awake.").label  # doctest: +SKIP
     """
     if backend == "onnx":
         if explainer is not None:

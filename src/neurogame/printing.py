@@ -1,8 +1,8 @@
-"""A user's text as it can be shown anywhere: seen, never obeyed."""
+"""Escape control characters in user text, and cut what is long: safe to show anywhere."""
 
 import unicodedata
 
-_HIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # control characters: a terminal would obey them
+_HIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # control characters, which a terminal interprets
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # would turn round what follows them
 _INVISIBLE = {"Cf", "Mn", "Me", "Zs"}
 _LONGEST = 60  # characters of a word in a sentence or a table

@@ -34,7 +34,7 @@ from neurogame import exact, ising, sampling
 from neurogame._types import Bool, Float, Int, Shaped, Tensor
 from neurogame.game import safe_sqrt
 from neurogame.game import value as game_value
-from neurogame.validation import check_choice, check_count
+from neurogame.validation import check_choice, check_count, full_precision
 from neurogame.values import Mean, estimate, l1_normalise
 
 Spins = Literal["none", "gate"]
@@ -58,7 +58,14 @@ class GameTerms:
         return _norm(a + self.V.sum(-2)) - _norm(a)
 
     def of(self, members: Shaped[Tensor, "batch coalitions players"]) -> Float[Tensor, "batch coalitions heads"]:
-        """v_h(C) for each row of `members`, 1 where a player is in C."""
+        """v_h(C) for each row of `members`, 1 where a player is in C.
+
+        Args:
+            members: [batch, coalitions, players], bool or 0/1.
+
+        Returns:
+            [batch, coalitions, heads].
+        """
         S = torch.einsum("bcp,bhpd->bchd", members.to(self.V.dtype), self.V)
         a = self.anchor.unsqueeze(1)
         return _norm(a + S) - _norm(a)
@@ -112,6 +119,17 @@ def label_values(
         samples: coalitions per law where they are sampled.
         most: players up to which nothing is sampled.
         generator: where the draws come from; None: a fixed seed.
+
+    Returns:
+        Values in float64; exact where nothing was sampled.
+
+    Raises:
+        ValueError: fewer than 4 samples.
+
+    Example:
+        >>> values = label_values(torch.randn(4, 5, 3), torch.randn(4, 3), torch.randn(2, 4))
+        >>> values.shapley.shape, values.exact
+        (torch.Size([2, 5]), True)
     """
     check_count("samples", samples, least=4)
     V = V if V.dtype == torch.float64 else V.float()
@@ -125,8 +143,8 @@ def label_values(
             )
         table = R @ game_value(V, exact.all_coalitions(n, V.device), anchor=anchor)  # (labels, 2ⁿ)
         table = table.double()
-        found = (exact.shapley(table), exact.banzhaf(table), exact.interactions(table))
-        return LabelValues(*found, nothing, nothing, exact=True, samples=1 << n)
+        numbers = (exact.shapley(table), exact.banzhaf(table), exact.interactions(table))
+        return LabelValues(*numbers, nothing, nothing, exact=True, samples=1 << n)
     # three axes, so that the heads are rows of a batch, which share their draws
     values = estimate(V, samples=samples, anchor=anchor, couplings="pairs", generator=generator, validate=False)
     assert isinstance(values.coupling, Tensor)
@@ -135,8 +153,8 @@ def label_values(
     phi, beta = (_of_labels(R, mean) for mean in (values.phi, values.beta))
     phi = balanced(phi, total, size)
     J = torch.einsum("ch,hij->cij", R, values.coupling)
-    found = (phi.value.double(), beta.value.double(), J.double())
-    return LabelValues(*found, phi.se.double(), beta.se.double(), exact=False, samples=values.samples)
+    numbers = (phi.value.double(), beta.value.double(), J.double())
+    return LabelValues(*numbers, phi.se.double(), beta.se.double(), exact=False, samples=values.samples)
 
 
 def _of_labels(R: Float[Tensor, "labels heads"], mean: Mean) -> Mean:
@@ -148,6 +166,14 @@ def balanced(phi: Mean, total: Float[Tensor, "..."], size: Float[Tensor, "... pl
     """φ_i − b_i (Σφ − total), b_i = size_i/Σ size: the sum of all shares is known, so their common error can go.
 
     It stays unbiased and linear in the game, and 0 for a player of size 0; the shares become efficient.
+
+    Args:
+        phi: estimates from draws.
+        total: Σφ as it is known, [...].
+        size: how much of the common error each player takes, [..., players], ≥ 0.
+
+    Returns:
+        The same estimates, which now add up.
     """
     excess = phi.delta.sum(-1, keepdim=True) - total[..., None, None]  # (..., samples, 1): of mean zero
     b = size / size.sum(-1, keepdim=True).clamp(min=torch.finfo(size.dtype).tiny)
@@ -341,10 +367,16 @@ class NormGames(nn.Module):
             players: True at the tokens of words.
             real: True at the tokens that are no padding, special ones included; None: all are.
             generator: where the draws of the spins' values come from, where spins gate V.
+
+        Returns:
+            V and the anchors of every row and head.
+
+        Raises:
+            ValueError: states of another width.
         """
         if states.dim() != 3 or states.shape[-1] != self.dim:
             raise ValueError(f"states must be [batch, tokens, {self.dim}], got {list(states.shape)}")
-        with torch.autocast(states.device.type, enabled=False):
+        with full_precision(states.device):
             x = (states.to(self.value.weight.dtype) - self.mean) / self.scale * _STEP
             u = nn.functional.gelu(self.token(x) + self.context(x[:, :1]))
             for layer in self.mixing:
@@ -412,6 +444,6 @@ class LinearReadout(nn.Module):
 
     def forward(self, v: Float[Tensor, "... heads"]) -> Float[Tensor, "... labels"]:
         """The logits."""
-        with torch.autocast(v.device.type, enabled=False):
+        with full_precision(v.device):
             logits: Tensor = self.out(v.to(self.dtype))
         return logits

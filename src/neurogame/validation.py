@@ -5,6 +5,7 @@ synchronise a GPU or break a compiled graph, so they run in eager mode on the CP
 caller asked with `validate=True`.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
 
 import torch
@@ -12,12 +13,28 @@ from torch.autograd import forward_ad
 
 from neurogame._types import Bool, Tensor
 
+exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # torch 2.6 has only the latter
+"""Whether `torch.export` makes a graph of free size: no size and no number may be looked at."""
+
+
+def traced() -> bool:
+    """Whether a graph is made of what runs."""
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+
 
 def transformed() -> bool:
     """Whether what runs is not plain eager code: a traced or compiled graph, forward-mode AD, torch.func."""
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-        return True
+    return traced() or differentiated()
+
+
+def differentiated() -> bool:
+    """Whether forward-mode AD or torch.func differentiates what runs, which `requires_grad` does not say."""
     return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Autocast off, where it is on: elsewhere the context would become a graph of its own in an exported one."""
+    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
 
 
 def reads_values(tensor: Tensor, validate: bool | None = None) -> bool:

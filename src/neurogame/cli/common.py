@@ -1,6 +1,6 @@
 """What the verbs share: options that several take, one line for a mistake, a bar on stderr, JSON and tables on stdout.
 
-Whatever of a user's text goes to a terminal goes through `printable` or JSON: it is shown, never obeyed.
+All user text that goes to a terminal goes through `printable` or JSON, which escape control characters.
 """
 
 import json
@@ -75,7 +75,7 @@ Root = Annotated[
 Hub = Annotated[bool, data("--hub", help="Download a named set that is not there.")]
 
 # what JSON leaves as it is and a terminal may obey: DEL, the C1 controls, changes of direction
-_OBEYED = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def quiet() -> None:
@@ -140,7 +140,7 @@ def print_json(found: Any) -> None:
 def safe_json(found: Any, *, indent: int | None = None) -> str:
     """JSON that a terminal can show: what it might obey is escaped."""
     text = json.dumps(found, ensure_ascii=False, indent=indent)
-    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def mapping(options: list[str] | None) -> dict[str, str] | None:

@@ -1,19 +1,19 @@
 """Why a model said what it said of a pair: word by word, with errors.
 
-`data.words` (from tokens to words) → `reading` (one pair through the model) → a method → `record` (the Explanation) →
-`summary` (what is worth saying) → `views`. A method maps a `Reading` and a `Question` to an `Attribution`;
-`methods` lists them, checks what was asked and puts the record together. They stand in
+    reading      one pair through the model; `Question`, what is asked; `Attribution`, what a method answers
+    methods      the methods, one file per family
+    pipeline     `explain`: question → reading → method → record
+    record       `Explanation`, the record                    summary      what is worth saying of it
+    views        terminal, HTML page, figures                 collection   a file of pairs, explained
+    temperature  a reading at another temperature             mechanism    what the pooling itself says of each word
 
-    decision      the game of the decision, see `grounded`       intrinsic    the layer's own game
-    inputs        the game with words removed at the input       gradients    by the slope at the word embeddings
-    presence      the same with words that fade, by slopes       baselines    attention weights, random numbers
-    surrogates    the same in the hands of captum and shap
-
-`removal` asks the model about a pair without some words, `regression` estimates a game that is dear to evaluate,
-`refinement` does with a grounded game to start from.
+`removal` asks the model about a pair without some words, `regression` estimates a game that is expensive to
+evaluate, `refinement` does so with a grounded game to start from. `what_if` and `page` are names of before these rooms.
 """
 
-from neurogame.explanation.methods import METHODS, best, explain, methods_for, named
+from neurogame.explanation.methods import METHODS, best, methods_for, named
+from neurogame.explanation.pipeline import explain
+from neurogame.explanation.reading import Question
 from neurogame.explanation.record import Explanation
 
-__all__ = ["METHODS", "Explanation", "best", "explain", "methods_for", "named"]
+__all__ = ["METHODS", "Explanation", "Question", "best", "explain", "methods_for", "named"]

@@ -19,7 +19,7 @@ from typing import IO, Any
 from neurogame.classifier import Classifier, Progress
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import Row, iterate
-from neurogame.explanation.methods import explain
+from neurogame.explanation.pipeline import explain
 from neurogame.explanation.summary import counted
 from neurogame.explanation.views.index import draw
 from neurogame.records import plain

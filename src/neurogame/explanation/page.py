@@ -1,5 +1,5 @@
 """The page of an explanation, under the name that it had before `views`."""
 
-from neurogame.explanation.views.page import fragment, heat_map, page
+from neurogame.explanation.views.page import fragment, page
 
-__all__ = ["fragment", "heat_map", "page"]
+__all__ = ["fragment", "page"]

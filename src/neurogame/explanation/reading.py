@@ -1,14 +1,16 @@
-"""One pair through the model: what every method starts from, what it is asked, and what it hands back.
+"""One pair through the model: what every method starts from, what it is asked, and what it returns.
 
     tokens ──encode──▶ x ──pool──▶ Σ_i c_i ──classify──▶ logits
 
-`Reading` holds the pair in that form. The model is asked once; a pair is pooled once per explanation.
+`Reading` holds the pair in that form: it is encoded and pooled once per explanation. `Question` is what is asked of a
+method, `Attribution` what it answers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import torch
@@ -22,24 +24,63 @@ from neurogame.grounding.game import WordGame
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pooling, pooling_of
 from neurogame.readout import GameTerms
+from neurogame.validation import check_choice, check_count
 
 UPDATES = 64  # of the mean field, beyond which its path is no longer told
 between_passes: ContextVar[Callable[[], object]] = ContextVar("between_passes", default=lambda: None)
 """Called before or after every forward pass of an explanation; what it raises ends the explanation."""
+_LARGEST_SEED = 2**32 - 1  # what NumPy takes
 _ARRIVED = 1e-2  # how near to the layer's spins a path must end to be theirs
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: ℓ = logit_target [− logit_contrast], with how much work, and which random numbers."""
+    """What is asked of `explain`: the only list of its options. ℓ = logit_target [− logit_contrast].
 
-    target: str | None = None  # None for the methods that speak of no label
+    Attributes:
+        target: the label to explain; None: the predicted one, or none for methods that speak of no label.
+        contrast: explain the logit of the target minus that of this label.
+        samples: how much work a method may do, see `NLI.explain`; None: its own default.
+        seed: of what is drawn; the same seed gives the same numbers.
+        check: whether the claims of a grounded game are tried on the model.
+        error: standard error at which refining a grounded game may stop before `samples` are used up.
+        method: a name in `METHODS`; None: the best that the model has.
+        level: "word", or "token" for word pieces.
+        removed: indices of words that are deleted before the model reads; they stay in the list, as words not read.
+        temperature_factor: γ of every head times this; of a grounded game, the temperature of its α in logits.
+
+    Raises:
+        ValueError, TypeError: a field that no model would take.
+    """
+
+    target: str | None = None
     contrast: str | None = None
-    samples: int | None = None  # None: the method's own default
+    samples: int | None = None
     seed: int = 0
-    check: bool = True  # whether claims are tried on the model, where a method makes any
-    error: float | None = None  # standard error at which refining may stop
-    temperature: float = 1.0  # of α^c of a grounded game, in logits
+    check: bool = True
+    error: float | None = None
+    method: str | None = None
+    level: str = "word"
+    removed: Sequence[int] = ()
+    temperature_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_choice("level", self.level, Level)
+        if self.samples is not None:
+            check_count("samples", self.samples, least=2)
+        check_count("seed", self.seed, least=0)
+        if self.seed > _LARGEST_SEED:
+            raise ValueError(f"seed must be at most {_LARGEST_SEED}, got {self.seed}")
+        if not isinstance(self.check, bool):
+            raise TypeError(f"check must be True or False, got {self.check!r:.20}")
+        if self.error is not None and not _is_positive(self.error):
+            raise ValueError(f"error must be a number > 0, a standard error in logits; got {self.error!r:.20}")
+        check_temperature(self.temperature_factor)
+
+    @property
+    def changes(self) -> bool:
+        """Whether another pair, or another temperature, is asked about than the model's own."""
+        return bool(self.removed) or self.temperature_factor != 1
 
     def direction(self, labels: tuple[str, ...]) -> Float[Tensor, "labels"]:
         """ℓ = logits @ direction: 1 at the target, −1 at the contrast."""
@@ -49,6 +90,16 @@ class Question:
         if self.contrast is not None:
             direction[labels.index(self.contrast)] = -1.0
         return direction
+
+
+def check_temperature(factor: object) -> None:
+    """Raise unless γ can be multiplied by it."""
+    if not _is_positive(factor) or factor == inf:
+        raise ValueError(f"temperature_factor must be a number > 0, got {factor!r:.20}; 1 is the model as it is")
+
+
+def _is_positive(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and value > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +177,13 @@ class Reading:
         if self.pooled is not None and isinstance(self.pooled.game, GameTerms):
             return WordGame.of(self.pooled.game, members, model.classifier.weight, model.classifier.base)
         explainer = self.nli.explainer
-        found: WordGame | None = None if explainer is None else explainer.play(self.hidden, members)
-        return found
+        game: WordGame | None = None if explainer is None else explainer.play(self.hidden, members)
+        return game
+
+    @property
+    def logits(self) -> Float[Tensor, "labels"]:
+        """What the model says, in the order of its labels."""
+        return torch.tensor(list(self.prediction.logits.values()), dtype=torch.float64)
 
     def terms(self, weights: Float[Tensor, "1 heads tokens"] | None = None) -> Float[Tensor, "1 tokens dim"]:
         """c_i: what each token adds to the pooled vector, by its own weights or by others; for additive poolings."""
@@ -163,7 +219,7 @@ class Reading:
             return self.units.averaged(alpha).mean(1)
 
 
-def read(nli: Classifier, premise: str, hypothesis: str, level: Level) -> Reading:
+def read(nli: Classifier, premise: str, hypothesis: str, level: Level = "word", removed: Sequence[int] = ()) -> Reading:
     """Encode the pair as `predict` does, and predict.
 
     Args:
@@ -171,19 +227,43 @@ def read(nli: Classifier, premise: str, hypothesis: str, level: Level) -> Readin
         premise: a sentence.
         hypothesis: a sentence.
         level: whether a unit is a word or a token.
+        removed: indices of units whose tokens are deleted first; segments stay, and so do the units, as not read.
 
     Raises:
+        ValueError: `removed` has what is no index, or every word.
         ModelError: the logits are NaN or infinite.
     """
     tokens = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length)
-    return read_tokens(nli, tokens, units(tokens, level), truncated=len(tokens.uncut) > len(tokens.offsets))
+    truncated = len(tokens.uncut) > len(tokens.offsets)
+    return _forward(nli, *_without(tokens, units(tokens, level), removed), truncated=truncated)
 
 
-def read_tokens(
-    nli: Classifier, tokens: Tokens, units: Units, *, truncated: bool, passes: Passes | None = None
-) -> Reading:
+def _without(tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
+    """The pair with the tokens of some units deleted."""
+    for i in removed:
+        if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < len(units.names):
+            raise ValueError(f"removed has {i!r:.20}; the words of this pair are numbered 0 to {len(units.names) - 1}")
+    if not removed or not units.read:  # where nothing is read, there is nothing to strike out: `explain` says so
+        return tokens, units
+    if set(removed).issuperset(units.read):
+        raise ValueError("every word is struck out: there is none left to explain")
+    stays = [i not in removed for i in units.unit_of.tolist()]
+    places = [i for i, stay in enumerate(stays) if stay]
+    cut = {(tokens.offsets[i], tokens.sides[i]) for i, stay in enumerate(stays) if not stay}
+    left = Tokens(
+        tokens.texts,
+        inputs={name: column[:, places] for name, column in tokens.inputs.items()},
+        offsets=[tokens.offsets[i] for i in places],
+        sides=[tokens.sides[i] for i in places],
+        pieces=[tokens.pieces[i] for i in places],
+        uncut=[entry for entry in tokens.uncut if entry not in cut],
+    )
+    return left, replace(units, unit_of=units.unit_of[places])
+
+
+def _forward(nli: Classifier, tokens: Tokens, units: Units, *, truncated: bool) -> Reading:
     """One forward pass over a pair, in the steps that the model has; what they give is kept."""
-    passes = Passes() if passes is None else passes
+    passes = Passes()
     passes.add(1)
     model, inputs, pooled, states = nli.model, nli.on_device(tokens.inputs), None, None
     with torch.inference_mode(), nli.own_tokens():
@@ -208,3 +288,8 @@ def read_tokens(
 def has_readout(model: object) -> bool:
     """Whether the logits are read from games."""
     return isinstance(pooling_of(model), GamePooling)
+
+
+def is_grounded(model: object) -> bool:
+    """Whether the logits are read from games, or an explainer has been fitted to them."""
+    return has_readout(model) or getattr(model, "explainer", None) is not None

@@ -1,6 +1,7 @@
 """Explanation: the record of why a model said what it said of one pair, and its ways out (JSON, terminal, HTML).
 
-Plain values only: nothing in it refers to the model. Drawing is `terminal`'s and `page`'s business.
+Plain values only: nothing in it refers to the model. `summary` and `views` know the record by its attributes; the views
+are imported when something is drawn, since rich, Jinja2 and matplotlib are not needed for numbers.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neurogame.classifier import Prediction
+from neurogame.explanation import summary
 from neurogame.hamiltonian import Hamiltonian
 from neurogame.records import plain
 from neurogame.writing import write_text
@@ -80,9 +82,9 @@ class Explanation:
     def __post_init__(self) -> None:
         n = len(self.words)
         for name in _PER_WORD:
-            found = getattr(self, name)
-            if found is not None and len(found) != n:
-                raise ValueError(f"{name} has {len(found)} entries for {n} words")
+            column = getattr(self, name)
+            if column is not None and len(column) != n:
+                raise ValueError(f"{name} has {len(column)} entries for {n} words")
         if self.interactions is not None and any(len(row) != n for row in self.interactions):
             raise ValueError(f"interactions must be {n} × {n}, words × words")
 
@@ -92,22 +94,29 @@ class Explanation:
         Of a text with more than DENSE words, most of which no model reads, rows of `interactions` that are all 0 are
         empty lists: words × words numbers would be gigabytes.
         """
-        found = {f.name: getattr(self, f.name) for f in fields(self)} | {"sentence": self.sentence}
-        found["prediction"] = self.prediction.to_dict()
+        values = {f.name: getattr(self, f.name) for f in fields(self)} | {"sentence": self.sentence}
+        values["prediction"] = self.prediction.to_dict()
         if self.interactions is not None and len(self.words) > DENSE:
             rows = {id(row): row if any(row) else () for row in {id(row): row for row in self.interactions}.values()}
-            found["interactions"] = [rows[id(row)] for row in self.interactions]
-        return {name: plain(value) for name, value in found.items()}
+            values["interactions"] = [rows[id(row)] for row in self.interactions]
+        return {name: plain(value) for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> "Explanation":
-        """What `to_dict` gave, read back."""
+        """What `to_dict` gave, read back.
+
+        Raises:
+            ValueError: a key is missing.
+
+        Example:
+            >>> Explanation.from_dict(json.loads(text)).show()  # doctest: +SKIP
+        """
         names = [f.name for f in fields(cls)]
-        found = {"rationale": None, **found}  # records of before it was looked for
-        missing = [name for name in names if name not in found]
+        stored = {"rationale": None, **found}  # records of before it was looked for
+        missing = [name for name in names if name not in stored]
         if missing:
             raise ValueError(f"not an explanation: {', '.join(missing)} missing")
-        given = {name: found[name] for name in names}
+        given = {name: stored[name] for name in names}
         given["prediction"] = Prediction(**given["prediction"])
         for name in ("words", "swing", "rationale", *_PER_WORD):
             given[name] = None if given[name] is None else tuple(given[name])
@@ -120,9 +129,7 @@ class Explanation:
     @property
     def sentence(self) -> str:
         """The reasons in plain words."""
-        from neurogame.explanation.summary import sentence  # which reads records
-
-        return sentence(self)
+        return summary.sentence(self)
 
     @property
     def hamiltonian(self) -> Hamiltonian:
@@ -130,12 +137,22 @@ class Explanation:
         return Hamiltonian.of(self)
 
     def answers(self, count: int = 3) -> list[tuple[int, int, float]]:
-        """Which word answers which: the premise–hypothesis pairs with the strongest interactions, (i, j, J_ij)."""
+        """Which word answers which: the premise–hypothesis pairs with the strongest interactions, (i, j, J_ij).
+
+        Args:
+            count: pairs at most.
+
+        Returns:
+            Strongest first; empty where the method has no interactions.
+
+        Example:
+            >>> [(ex.words[i], ex.words[j]) for i, j, _ in ex.answers(1)]  # doctest: +SKIP
+        """
         if self.interactions is None:
             return []
         sides = [[i for i, s in enumerate(self.sides) if s == side] for side in ("premise", "hypothesis")]
-        found = [(i, j, self.interactions[i][j]) for i in sides[0] for j in sides[1] if self.interactions[i][j]]
-        return sorted(found, key=lambda pair: -abs(pair[2]))[:count]
+        pairs = [(i, j, self.interactions[i][j]) for i in sides[0] for j in sides[1] if self.interactions[i][j]]
+        return sorted(pairs, key=lambda pair: -abs(pair[2]))[:count]
 
     @property
     def involvement(self) -> tuple[float, ...] | None:
@@ -152,7 +169,14 @@ class Explanation:
         )
 
     def show(self, console: "Console | None" = None) -> None:
-        """Print it: in colour on a terminal that has colours, with signs and numbers elsewhere."""
+        """Print it: in colour on a terminal that has colours, with signs and numbers elsewhere.
+
+        Args:
+            console: of `rich`; None: stdout.
+
+        Example:
+            >>> nli.explain("A man sleeps.", "Nobody is awake.").show()  # doctest: +SKIP
+        """
         from rich.console import Console
 
         from neurogame.explanation.views.terminal import View
@@ -160,7 +184,20 @@ class Explanation:
         (console or Console()).print(View(self))
 
     def to_html(self, path: str | Path) -> Path:
-        """Write one HTML file that needs nothing else: no script, no network, no fonts."""
+        """Write one HTML file that needs nothing else: no script, no network, no fonts.
+
+        Args:
+            path: a file in a folder that exists; one of that name is replaced.
+
+        Returns:
+            The path.
+
+        Raises:
+            FileNotFoundError, IsADirectoryError: no file can be written there.
+
+        Example:
+            >>> ex.to_html("report.html")  # doctest: +SKIP
+        """
         from neurogame.explanation.views.page import page
 
         goal = Path(path).expanduser()
@@ -169,7 +206,21 @@ class Explanation:
         return goal
 
     def figure(self, kind: str = "sentence", path: str | Path | None = None) -> "Figure":
-        """A matplotlib figure: sentence, matrix, network, trajectory or lambda; written to `path`, .png or .svg."""
+        """A matplotlib figure: sentence, matrix, network, trajectory or lambda; written to `path`, .png or .svg.
+
+        Args:
+            kind: of what is drawn.
+            path: where it is also written; None: nowhere.
+
+        Returns:
+            The figure, which notebooks show.
+
+        Raises:
+            ValueError: an unknown kind or suffix, or a record that lacks what is drawn.
+
+        Example:
+            >>> ex.figure("network", "network.svg")  # doctest: +SKIP
+        """
         from neurogame.explanation.views.figures import figure
 
         drawn: Figure = figure(self, kind, path)

@@ -167,5 +167,5 @@ def _linear(s: Float[Tensor, "rows words"], y: Float[Tensor, "rows"]) -> Float[T
     shrink = _RIDGE + n / max(1, len(s))
     gram = s.mT @ s / max(1, len(s)) + shrink * torch.eye(n, dtype=s.dtype)
     x = torch.linalg.solve(gram, s.mT @ y / max(1, len(s)))
-    found: Tensor = x - x.mean()
-    return found
+    centred: Tensor = x - x.mean()
+    return centred

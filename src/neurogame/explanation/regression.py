@@ -1,4 +1,4 @@
-"""Shapley, Banzhaf and pair interactions of a game that is dear to evaluate: every evaluation counts for every word.
+"""Shapley, Banzhaf and pair interactions of a game that is expensive to evaluate: each evaluation serves every word.
 
 `values.estimate_game` pays n + 1 evaluations for the marginal contributions of one coalition. Where each is a forward
 pass of a model, regression gets more out of them. With s_i = ±1 for i in or out of C, a coalition and its complement
@@ -69,10 +69,10 @@ def estimate(v: Values, n: int, *, pairs: int, seed: int) -> Estimate:
     J, error = None, None
     if len(C) * n * (n - 1) // 2 <= LARGEST:
         i, j = torch.triu_indices(n, n, offset=1)
-        found = fit(s[:, i] * s[:, j] / 4.0, even, to_banzhaf, chance, intercept=True)
+        pairs_fit = fit(s[:, i] * s[:, j] / 4.0, even, to_banzhaf, chance, intercept=True)
         J = torch.zeros(n, n, dtype=torch.float64)
-        J[i, j] = found.value
-        J, error = J + J.mT, float(found.se.square().mean().sqrt())
+        J[i, j] = pairs_fit.value
+        J, error = J + J.mT, float(pairs_fit.se.square().mean().sqrt())
     return Estimate(phi, beta, J, error, 2 * len(C))
 
 
@@ -98,8 +98,8 @@ def _inner(n: int, half: int, seed: int) -> Bool[Tensor, "pairs players"]:
     laws: tuple[sampling.Law, sampling.Law] = ("shapley", "banzhaf")
     C = torch.cat([sampling.paired(source, law, 1, 2 * half, n).members[0, :half] for law in laws])
     k = C.sum(-1)
-    found: Tensor = (C ^ ~C[:, :1])[(k > 1) & (k < n - 1)].unique(dim=0)
-    return found
+    distinct: Tensor = (C ^ ~C[:, :1])[(k > 1) & (k < n - 1)].unique(dim=0)
+    return distinct
 
 
 def weights(
@@ -123,8 +123,8 @@ def _efficient(s: Tensor, odd: Tensor, weight: Tensor, chance: Tensor) -> Fitted
     n, total = s.shape[1], float(odd[0])
     start = torch.cat([torch.ones(n, 1), torch.eye(n)[:, : n - 1]], 1).double()
     basis = torch.linalg.qr(start).Q[:, 1:]  # orthonormal, orthogonal to 1
-    found = fit(s, odd - s.sum(-1) * total / n, weight, chance, basis=basis)
-    return Fitted(total / n + found.value, found.se, found.ess)
+    rest = fit(s, odd - s.sum(-1) * total / n, weight, chance, basis=basis)
+    return Fitted(total / n + rest.value, rest.se, rest.ess)
 
 
 def fit(

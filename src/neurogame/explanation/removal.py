@@ -51,15 +51,15 @@ def evaluate(
     `(logits / reading.nli.temperature).softmax(-1)` are the probabilities that `predict` gives.
     """
     distinct, place = keep.unique(dim=0, return_inverse=True) if len(keep) else (keep, torch.empty(0).long())
-    found = torch.empty(len(distinct), len(reading.nli.labels))
+    answers = torch.empty(len(distinct), len(reading.nli.labels))
     for rows, inputs in kept_inputs(reading, distinct, mode, batch_size=batch_size):
         with torch.inference_mode():
             logits = reading.nli.forward(inputs).logits.float().cpu()
-        found[rows] = logits
+        answers[rows] = logits
         reading.passes.add(len(rows))
-    if not bool(found.isfinite().all()):
+    if not bool(answers.isfinite().all()):
         raise ModelError(f"the logits of {reading.nli.name} are NaN or infinite where words are removed ({mode})")
-    return found[place.cpu()]
+    return answers[place.cpu()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +86,8 @@ class InputGame:
         rows = C.reshape(-1, self.players)
         keys = [row.tobytes() for row in rows.numpy()]
         fresh = [i for i, key in enumerate(keys) if key not in self.seen]
-        for i, found in zip(fresh, evaluate(self.reading, rows[fresh], self.mode).double(), strict=True):
-            self.seen[keys[i]] = found
+        for i, logits in zip(fresh, evaluate(self.reading, rows[fresh], self.mode).double(), strict=True):
+            self.seen[keys[i]] = logits
         return torch.stack([self.seen[key] for key in keys]).reshape(*C.shape[:-1], -1)
 
     def __call__(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "..."]:

@@ -3,16 +3,20 @@
 All drawings (`terminal`, `page` and its parts, `figures`) take their words and their order from here.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from neurogame.explanation.record import Explanation
 from neurogame.printing import cut
+
+if TYPE_CHECKING:
+    from neurogame.explanation.record import Explanation
 
 _MISSED = 1.0  # logits by which an explainer may miss the whole text
 _NOISY = 0.25  # an error of this share of the largest score is worth a warning
-DRAWN = 40  # words in a matrix or a ring: more would be a carpet, not a picture
 _FOLDED = 8  # words not read, from which on a run of them is only counted
 
 
@@ -33,7 +37,7 @@ def signed(value: float | None, digits: int = 2) -> str:
     return text if not float(text) else f"{'+' if value > 0 else '−'}{text}"
 
 
-def digits(values: "tuple[float, ...] | list[float]") -> int:
+def digits(values: tuple[float, ...] | list[float]) -> int:
     """Decimals that show three figures of the largest number, between 2 and 5."""
     largest = max(map(abs, values), default=0.0)
     return next((d for d in range(2, 5) if largest >= 10.0 ** (2 - d)), 5 if largest else 2)
@@ -46,17 +50,12 @@ def unread(ex: Explanation) -> set[int]:
 
 def passages(ex: Explanation, side: str) -> list[range]:
     """The words of a text in order, in runs: of one word each, but long runs of words not read together."""
-    found: list[range] = []
+    runs: list[range] = []
     for silent, run in groupby((i for i, s in enumerate(ex.sides) if s == side), unread(ex).__contains__):
         words = list(run)
         folded = silent and len(words) > _FOLDED
-        found += [range(words[0], words[-1] + 1)] if folded else [range(i, i + 1) for i in words]
-    return found
-
-
-def drawn(ex: Explanation) -> list[int]:
-    """The words of a matrix or a ring, in their order: of many those with the largest scores."""
-    return sorted(ranked(ex, DRAWN))
+        runs += [range(words[0], words[-1] + 1)] if folded else [range(i, i + 1) for i in words]
+    return runs
 
 
 def ranked(ex: Explanation, count: int | None = None) -> list[int]:
@@ -73,10 +72,9 @@ def pairs(ex: Explanation, count: int = 4) -> tuple[list[Pair], list[Pair]]:
     least = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
     silent = unread(ex)
     rows = [i for i in range(len(ex.words)) if i not in silent]
-    found = [Pair(i, j, ex.interactions[i][j]) for i in rows for j in rows if i < j]
-    found = [pair for pair in found if abs(pair.value) > least]
-    found.sort(key=lambda pair: pair.value)
-    return [pair for pair in reversed(found) if pair.value > 0][:count], [p for p in found if p.value < 0][:count]
+    every = (Pair(i, j, ex.interactions[i][j]) for i in rows for j in rows if i < j)
+    order = sorted((pair for pair in every if abs(pair.value) > least), key=lambda pair: pair.value)
+    return [pair for pair in reversed(order) if pair.value > 0][:count], [p for p in order if p.value < 0][:count]
 
 
 def error_of(ex: Explanation, i: int) -> float | None:
@@ -88,6 +86,16 @@ def error_of(ex: Explanation, i: int) -> float | None:
 def placed(ex: Explanation, i: int) -> str:
     """A word with its side: manᴾ is the premise's, manᴴ the hypothesis's."""
     return cut(ex.words[i], 24) + ("ᴾ" if ex.sides[i] == "premise" else "ᴴ")
+
+
+def named_pair(ex: Explanation, pair: Pair, digits: int) -> str:
+    """manᴾ × nobodyᴴ: −0.42."""
+    return f"{placed(ex, pair.i)} × {placed(ex, pair.j)}: {signed(pair.value, digits)}"
+
+
+def listed_pairs(ex: Explanation, pairs: Sequence[Pair], digits: int) -> str:
+    """The same of several, for those who do not see the picture."""
+    return "; ".join(f"{placed(ex, p.i)} and {placed(ex, p.j)} {signed(p.value, digits)}" for p in pairs)
 
 
 def question(ex: Explanation) -> str:
@@ -180,8 +188,8 @@ def poles(ex: Explanation) -> tuple[str, str]:
 
 def path(ex: Explanation) -> tuple[tuple[float, ...], ...] | None:
     """α of each word at each update of the mean field, from ½ on; None where no spins were solved for."""
-    found = ex.diagnostics.get("trajectory")
-    return None if not found else tuple(map(tuple, found))
+    rows = ex.diagnostics.get("trajectory")
+    return None if not rows else tuple(map(tuple, rows))
 
 
 def warnings(ex: Explanation) -> list[str]:
@@ -190,67 +198,67 @@ def warnings(ex: Explanation) -> list[str]:
 
 
 def _warnings(ex: Explanation) -> Iterator[str]:
-    found = ex.diagnostics
-    if found.get("truncated"):
-        cut = found["truncated"]
-        yield f"{counted(len(cut), 'word')} of the pair not read: it is longer than {found.get('max_length')} tokens"
-    if found.get("silent"):
-        silent = found["silent"]
+    facts = ex.diagnostics
+    if facts.get("truncated"):
+        cut = facts["truncated"]
+        yield f"{counted(len(cut), 'word')} of the pair not read: it is longer than {facts.get('max_length')} tokens"
+    if facts.get("silent"):
+        silent = facts["silent"]
         yield f"{counted(len(silent), 'word')} without a token: the model does not see {_them(silent)}"
-    if found.get("unknown"):
-        unknown = found["unknown"]
+    if facts.get("unknown"):
+        unknown = facts["unknown"]
         same = ", all the same to the model" if len(unknown) > 1 else ""
         yield f"{counted(len(unknown), 'word')} unknown to the tokenizer{same}: {_them(unknown)}"
-    if found.get("converged") is False:
+    if facts.get("converged") is False:
         yield (
-            f"the mean field did not converge in {found['unconverged_heads']} of {found['heads']} heads "
-            f"(residual {found['residual']:.1g}, ρ(J)/γ = {found['spectral_radius']:.2f})"
+            f"the mean field did not converge in {facts['unconverged_heads']} of {facts['heads']} heads "
+            f"(residual {facts['residual']:.1g}, ρ(J)/γ = {facts['spectral_radius']:.2f})"
         )
-    if found.get("on_path") is False:
+    if facts.get("on_path") is False:
         yield "the values of this head stand beside the path to the logits, not on it"
-    if found.get("grounded") == "explainer" and (found.get("logit_error") or 0.0) > _MISSED:
-        yield f"the explainer misses the model's own logits by {found['logit_error']:.2g} here: refine it (samples)"
-    elif not found.get("grounded") and (found.get("logit_error") or 0.0) > 1e-3:
-        yield f"the game misses the model's own logit by {found['logit_error']:.2g}"
+    if facts.get("grounded") == "explainer" and (facts.get("logit_error") or 0.0) > _MISSED:
+        yield f"the explainer misses the model's own logits by {facts['logit_error']:.2g} here: refine it (samples)"
+    elif not facts.get("grounded") and (facts.get("logit_error") or 0.0) > 1e-3:
+        yield f"the game misses the model's own logit by {facts['logit_error']:.2g}"
     largest = max(map(abs, ex.scores), default=0.0)
-    noise = max((e for e in found.get("shapley_se") or () if e is not None), default=0.0)
+    noise = max((e for e in facts.get("shapley_se") or () if e is not None), default=0.0)
     if noise > _NOISY * largest > 0:
         yield f"sampling errors reach {noise:.2g}, the largest score is {largest:.2g}"
-    if "faded" in found and found["efficiency_gap"] > _NOISY * largest > 0:
-        gap = f"{found['efficiency_gap']:.2g}"
+    if "faded" in facts and facts["efficiency_gap"] > _NOISY * largest > 0:
+        gap = f"{facts['efficiency_gap']:.2g}"
         yield f"the integral is off by {gap}, the largest score is {largest:.2g}: more steps (samples) make it better"
-    if abs(found.get("outside") or 0.0) > sum(map(abs, ex.scores)):
-        of = "" if found.get("total") is None else f" of {signed(found['total'])}"
-        yield f"special tokens hold {signed(found['outside'])}{of}: by itself no word of this pair decides much"
+    if abs(facts.get("outside") or 0.0) > sum(map(abs, ex.scores)):
+        of = "" if facts.get("total") is None else f" of {signed(facts['total'])}"
+        yield f"special tokens hold {signed(facts['outside'])}{of}: by itself no word of this pair decides much"
 
 
 def footing(ex: Explanation) -> list[str]:
     """How the numbers came about: a few short phrases."""
-    found = ex.diagnostics
+    facts = ex.diagnostics
     noun = "word" if ex.level == "word" else "piece"
-    said = [counted(found["players"], noun)] if "players" in found else []
-    if found.get("refined") and not found.get("exact"):
-        said.append(f"refined by {found['passes']} passes")
-    elif found.get("exact"):
-        said.append(f"all {found['samples']} coalitions")
-    elif "samples" in found:
-        said.append(f"{found['samples']} coalitions per law")
-    if "steps" in found:
-        start = "" if found.get("faded") is None else f" from {percent(found['faded'])} of each {noun} to all of it"
-        said.append(f"{counted(found['steps'], 'step')}{start}")
-    if found.get("efficiency_gap") is not None:
-        said.append(f"efficiency gap {found['efficiency_gap']:.1g}")
-    if found.get("grounded"):
-        tried = found.get("check_passes") or 0
+    said = [counted(facts["players"], noun)] if "players" in facts else []
+    if facts.get("refined") and not facts.get("exact"):
+        said.append(f"refined by {facts['passes']} passes")
+    elif facts.get("exact"):
+        said.append(f"all {facts['samples']} coalitions")
+    elif "samples" in facts:
+        said.append(f"{facts['samples']} coalitions per law")
+    if "steps" in facts:
+        start = "" if facts.get("faded") is None else f" from {percent(facts['faded'])} of each {noun} to all of it"
+        said.append(f"{counted(facts['steps'], 'step')}{start}")
+    if facts.get("efficiency_gap") is not None:
+        said.append(f"efficiency gap {facts['efficiency_gap']:.1g}")
+    if facts.get("grounded"):
+        tried = facts.get("check_passes") or 0
         said.append(f"checked by {tried} short passes" if tried else "not checked on the model")
-    if found.get("r2") is not None:
-        said.append(f"explainer of R² {found['r2']:.2f}")
-    if found.get("outside"):
-        said.append(f"special tokens {signed(found['outside'])}")
-    if found.get("converged"):
-        said.append(f"mean field in {counted(found['iterations'], 'step')}, ρ(J)/γ {found['spectral_radius']:.2f}")
-    if found.get("seconds") is not None:
-        said.append(f"{1000 * found['seconds']:.0f} ms")
+    if facts.get("r2") is not None:
+        said.append(f"explainer of R² {facts['r2']:.2f}")
+    if facts.get("outside"):
+        said.append(f"special tokens {signed(facts['outside'])}")
+    if facts.get("converged"):
+        said.append(f"mean field in {counted(facts['iterations'], 'step')}, ρ(J)/γ {facts['spectral_radius']:.2f}")
+    if facts.get("seconds") is not None:
+        said.append(f"{1000 * facts['seconds']:.0f} ms")
     return said
 
 

@@ -22,8 +22,6 @@ class Bank(nn.Module, sampling.Drawing):
         tokens: of the longest sequence.
     """
 
-    factorials: Tensor
-
     def __init__(self, seed: int, tokens: int) -> None:
         super().__init__()
         self.seed = seed
@@ -46,13 +44,6 @@ class Bank(nn.Module, sampling.Drawing):
             return sampling.Draws(cut, paired=what is sampling.paired)
         return cut
 
-    def lgamma(self, x: Tensor) -> Tensor:
-        """log (x − 1)! of whole numbers up to the number of tokens, from a table: ONNX has no such function."""
-        if "factorials" not in self._buffers:
-            self.register_buffer("factorials", torch.arange(self.length + 1, dtype=x.dtype, device=x.device).lgamma())
-        table: Tensor = self.factorials
-        return table[x.long()]
-
     @property
     def empty(self) -> bool:
         """Whether the model draws nothing."""
@@ -63,5 +54,5 @@ def _stored(what: Callable[..., Any], seed: Tensor, *arguments: Any) -> Tensor:
     """The draw as a tensor; of permutations the numbers that they sort, since an order of 128 holds no order of 40."""
     if what is sampling.permutations:
         return sampling.words(seed, "permutations", *arguments)
-    found: Tensor | sampling.Draws = what(seed, *arguments)
-    return found.members if isinstance(found, sampling.Draws) else found
+    draw: Tensor | sampling.Draws = what(seed, *arguments)
+    return draw.members if isinstance(draw, sampling.Draws) else draw

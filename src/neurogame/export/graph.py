@@ -4,11 +4,15 @@
         on request also: shapley, banzhaf [batch, heads, tokens], coupling [batch, heads, tokens, tokens]
 
 Batch and length stay free, and no number is looked at while the graph is made: the mean field becomes a loop of the
-graph, real tokens are always sorted to the front, and the compiled loops are out of reach. `tracing` sees to that.
+graph (`ising`), real tokens are always sorted to the front, and the compiled loops are out of reach. Coalitions come
+from a `Bank`; what torch.onnx cannot write, or writes so that it overflows, is in `_translations`.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,12 +24,10 @@ from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling
 from neurogame.export.bank import Bank
 from neurogame.export.folder import Extra
-from neurogame.export.tracing import traceable
 from neurogame.extras import need
 from neurogame.modeling.checking import short
 from neurogame.modeling.dam import WordPairModel
 from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of
-from neurogame.modeling.loading import sharing
 from neurogame.sampling import Randomness
 
 OPSET = 20
@@ -37,11 +39,18 @@ class ExportError(ValueError):
 
 
 class Graph(nn.Module):
-    """The forward pass of `model` to a dictionary of what is asked for; its draws come from `bank`."""
+    """The forward pass of `model` to a dictionary of what is asked for.
 
-    def __init__(self, model: PreTrainedModel, extras: Sequence[Extra], bank: Bank) -> None:
+    Args:
+        model: any classifier that `offered` does not refuse.
+        extras: outputs beside logits and α.
+        bank: where the draws come from.
+        samples: coalitions per law; None: as many as the model draws.
+    """
+
+    def __init__(self, model: PreTrainedModel, extras: Sequence[Extra], bank: Bank, samples: int | None = None) -> None:
         super().__init__()
-        self.model, self.extras, self.bank = model, extras, bank
+        self.model, self.extras, self.bank, self.samples = model, extras, bank, samples
 
     def forward(self, inputs: dict[str, Tensor], generator: Randomness = None) -> dict[str, Tensor]:
         """Outputs by name, logits first; a `generator` draws instead of the bank."""
@@ -50,18 +59,18 @@ class Graph(nn.Module):
             return {"logits": model(**inputs).logits}
         real = inputs["attention_mask"].bool()
         players = model.players(inputs["input_ids"], real)
-        draws = self.bank if generator is None else generator
-        pooled = model.pool(model.encode(**inputs).states, real, players, generator=draws, record=bool(self.extras))
-        found = {"logits": model.classify(pooled.output)}
+        options = {"generator": self.bank if generator is None else generator, "samples": self.samples}
+        pooled = model.pool(model.encode(**inputs).states, real, players, record=bool(self.extras), **options)
+        outputs = {"logits": model.classify(pooled.output)}
         if pooled.weights is not None:
-            found["alpha"] = pooled.weights
+            outputs["alpha"] = pooled.weights
         game = pooled.game
         if "values" in self.extras and isinstance(game, NeuroGameOutput | SpinsOutput):
-            found |= {"shapley": game.shapley, "banzhaf": game.banzhaf}
+            outputs |= {"shapley": game.shapley, "banzhaf": game.banzhaf}
         if "couplings" in self.extras and isinstance(game, NeuroGameOutput) and game.coupling is not None:
             J = game.coupling
-            found["coupling"] = J.to_dense() if isinstance(J, LinearCoupling) else J
-        return found
+            outputs["coupling"] = J.to_dense() if isinstance(J, LinearCoupling) else J
+        return outputs
 
 
 def offered(model: PreTrainedModel) -> tuple[Extra, ...]:
@@ -74,33 +83,33 @@ def offered(model: PreTrainedModel) -> tuple[Extra, ...]:
     return ("values",) if isinstance(pooling, SpinsPooling) else ()
 
 
-def with_samples(model: PreTrainedModel, samples: int | None) -> tuple[PreTrainedModel, int | None]:
-    """A model that draws `samples` coalitions per law and shares all weights with `model`; and how many it draws.
+def samples_of(model: PreTrainedModel, samples: int | None) -> int | None:
+    """How many coalitions per law a graph of `model` draws.
 
     Args:
-        model: stays as it is.
-        samples: None for the model's own number.
+        model: the classifier.
+        samples: what is asked for; None: the model's own number.
+
+    Returns:
+        None where the model draws none.
 
     Raises:
-        ExportError: the model draws no coalitions.
+        ExportError: `samples` of a model that draws none.
     """
-    if not isinstance(pooling_of(model), NeuroGamePooling | SpinsPooling):
-        if samples is not None:
-            raise ExportError(f"samples = {samples}: a {type(model).__name__} without a game draws no coalitions")
-        return model, None
-    model = sharing(model)
     pooling = pooling_of(model)
-    owner, name = (pooling.layer, "config") if isinstance(pooling, NeuroGamePooling) else (pooling, "options")
+    if isinstance(pooling, NeuroGamePooling | SpinsPooling):
+        own = pooling.layer.config if isinstance(pooling, NeuroGamePooling) else pooling.options
+        return own.samples if samples is None else samples
     if samples is not None:
-        setattr(owner, name, replace(getattr(owner, name), samples=samples))
-    return model, getattr(owner, name).samples
+        raise ExportError(f"samples = {samples}: a {type(model).__name__} without a game draws no coalitions")
+    return None
 
 
 def program(graph: Graph, sample: dict[str, Tensor]) -> tuple[Any, list[str]]:
     """The graph as a `torch.onnx.ONNXProgram`, and the names of its outputs; `sample` is any batch of two or more."""
     need("onnxscript", "export")
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
-    with torch.no_grad(), traceable(graph.bank):
+    with torch.no_grad(), _quiet():
         try:
             outputs = list(graph(sample))  # fills the bank
             traced = torch.export.export(graph, (sample,), dynamic_shapes=(dict.fromkeys(sample, free),))
@@ -110,7 +119,7 @@ def program(graph: Graph, sample: dict[str, Tensor]) -> tuple[Any, list[str]]:
                 input_names=list(sample),
                 output_names=outputs,
                 opset_version=OPSET,
-                custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
+                custom_translation_table=_translations(graph.bank.length),
                 verbose=False,
             )
         except _UNTRACEABLE as error:
@@ -123,12 +132,42 @@ def _root(error: BaseException) -> BaseException:
     return error if error.__cause__ is None else _root(error.__cause__)
 
 
-def _stable_sort(self, *, stable: bool = True, dim: int = -1, descending: bool = False):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, ARG001
-    """torch.sort for ONNX, which torch.onnx lacks: of equal numbers TopK takes the first one first."""
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's own deprecations and hints, which do not concern the user who exports."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _translations(length: int) -> dict[Any, Callable[..., Any]]:
+    """Operations of torch as ONNX, where torch.onnx has none or a worse one; `length` is that of the longest text."""
     op, types = need("onnxscript", "export").opset20, need("onnx_ir", "export").DataType
-    axis = dim % len(self.shape)
-    numbers = op.Cast(self, to=types.INT32) if self.dtype in (types.BOOL, types.UINT8) else self
-    values, order = op.TopK(
-        numbers, op.Shape(self, start=axis, end=axis + 1), axis=axis, largest=int(descending), sorted=1
-    )
-    return op.CastLike(values, self), order
+    table = [math.inf, *(math.lgamma(x) for x in range(1, length + 1))]
+
+    def lgamma(self):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        """log (x − 1)! of whole numbers up to the number of tokens: ONNX has no such function."""
+        return op.Gather(op.Constant(value_floats=table), op.Cast(self, to=types.INT64))
+
+    def logaddexp(self, other):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        """Without overflow: torch.onnx writes log(eᵃ + eᵇ)."""
+        top = op.Max(self, other)
+        return op.Add(top, op.Log(op.Add(op.Exp(op.Sub(self, top)), op.Exp(op.Sub(other, top)))))
+
+    def sort(self, *, stable: bool = True, dim: int = -1, descending: bool = False):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, ARG001
+        """torch.sort, which torch.onnx lacks: of equal numbers TopK takes the first one first."""
+        axis = dim % len(self.shape)
+        numbers = op.Cast(self, to=types.INT32) if self.dtype in (types.BOOL, types.UINT8) else self
+        values, order = op.TopK(
+            numbers, op.Shape(self, start=axis, end=axis + 1), axis=axis, largest=int(descending), sorted=1
+        )
+        return op.CastLike(values, self), order
+
+    aten = torch.ops.aten
+    return {aten.lgamma.default: lgamma, aten.logaddexp.default: logaddexp, aten.sort.stable: sort}

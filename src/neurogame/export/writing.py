@@ -16,7 +16,7 @@ from neurogame.data.batching import collate
 from neurogame.export import folder as folders
 from neurogame.export.bank import Bank
 from neurogame.export.folder import Drawn, Extra, Manifest
-from neurogame.export.graph import ExportError, Graph, offered, program, with_samples
+from neurogame.export.graph import ExportError, Graph, offered, program, samples_of
 from neurogame.export.quantising import int8
 from neurogame.export.runtime import OnnxModel
 from neurogame.extras import need
@@ -80,8 +80,8 @@ def export(
     """
     goal = _check(nli, Path(folder), extras, quantize, samples, seed)
     bank = Bank(sampling.FIXED_SEED if seed is None else seed, nli.max_length)
-    model, drawn = with_samples(nli.model.eval(), samples)
-    graph = Graph(model, tuple(extras), bank)
+    drawn = samples_of(nli.model, samples)
+    graph = Graph(nli.model.eval(), tuple(extras), bank, drawn)
     batches = _batches(nli)
     made, outputs = program(graph, batches[0])
     with torch.no_grad():

@@ -31,6 +31,16 @@ def draw(
         count: coalitions per row, an even number.
         law: see above.
         generator: where they come from.
+
+    Returns:
+        [rows, count, most players of a row].
+
+    Raises:
+        ValueError: an unknown law, or an odd count.
+
+    Example:
+        >>> draw([3, 5], 4, generator=torch.Generator().manual_seed(0)).shape
+        torch.Size([2, 4, 5])
     """
     check_choice("law", law, Law)
     check_count("count", count, least=2)
@@ -64,13 +74,36 @@ def _sizes(u: Float[Tensor, "pairs"], n: int) -> Float[Tensor, "pairs"]:
 def tokens_of(
     members: Bool[Tensor, "rows coalitions players"], word_of: Int[Tensor, "rows tokens"]
 ) -> Bool[Tensor, "rows coalitions tokens"]:
-    """Which tokens are in x_C: those of the words in C, and all that belong to no word (word_of = −1)."""
+    """Which tokens are in x_C: those of the words in C, and all that belong to no word (word_of = −1).
+
+    Args:
+        members: coalitions of words.
+        word_of: the word of each token, −1 for none.
+
+    Returns:
+        True where a token stays.
+
+    Example:
+        >>> tokens_of(torch.tensor([[[True, False]]]), torch.tensor([[-1, 0, 0, 1]])).tolist()
+        [[[True, True, True, False]]]
+    """
     index = word_of.clamp(min=0).unsqueeze(1).expand(-1, members.shape[1], -1)
     return members.gather(2, index) | (word_of < 0).unsqueeze(1)
 
 
 def centred(logits: Float[Tensor, "... labels"]) -> Float[Tensor, "... labels"]:
-    """Logits less their mean over the labels, which no probability depends on; a single logit stays as it is."""
+    """Logits less their mean over the labels, which no probability depends on; a single logit stays as it is.
+
+    Args:
+        logits: [..., labels].
+
+    Returns:
+        [..., labels], of sum 0.
+
+    Example:
+        >>> centred(torch.tensor([1.0, 3.0])).tolist()
+        [-1.0, 1.0]
+    """
     return logits - logits.mean(-1, keepdim=True) if logits.shape[-1] > 1 else logits
 
 
@@ -84,6 +117,18 @@ def r_squared(
     With base = b, the logits of the empty text, it is the R² of the game: v(C) = logits(C) − b is 0 for nobody, and a
     game that gives nobody anything has R² = 0. Without a base it is taken about the mean of what was said, which is
     stricter: what all texts have in common then counts for nothing.
+
+    Args:
+        predicted: logits of the game.
+        said: logits of the model.
+        base: logits of the empty text.
+
+    Returns:
+        At most 1.
+
+    Example:
+        >>> r_squared(torch.eye(2), torch.eye(2))
+        1.0
     """
     predicted, said = centred(predicted.double()), centred(said.double())
     origin = said.mean(0) if base is None else centred(base.to(said))

@@ -43,7 +43,7 @@ _SAMPLE = 64  # numbers of each weight that the digest looks at
 
 @dataclass(frozen=True, eq=False)
 class Explainer:
-    """A grounded game and its papers.
+    """A grounded game with its metadata.
 
     Attributes:
         game: games and readout.
@@ -73,22 +73,51 @@ class Explainer:
         return f"Explainer(layers={self.layers}, removal={self.removal!r}, r2={self.r2:.3f})"
 
     def __call__(self, premise: str, hypothesis: str, **options: Any) -> Explanation:
-        """What each word of the pair did, as `NLI.explain` says it."""
+        """What each word of the pair did, as `NLI.explain` says it.
+
+        Args:
+            premise: a sentence.
+            hypothesis: a sentence.
+            options: what `NLI.explain` takes.
+
+        Returns:
+            One number per word.
+
+        Raises:
+            ValueError: it is not bound to its model yet.
+
+        Example:
+            >>> explainer("A man sleeps.", "Nobody is awake.").show()  # doctest: +SKIP
+        """
         if self.model is None or self.tokenizer is None:
             raise ValueError("this explainer is not bound to its model: explainer.bound(model, tokenizer)")
         return explain(Classifier(self.model, self.tokenizer, explainer=self), premise, hypothesis, **options)
 
     def bound(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "Explainer":
-        """The same, with the model that it belongs to."""
+        """The same, with the model that it belongs to.
+
+        Args:
+            model: the classifier it was fitted to.
+            tokenizer: its tokenizer.
+
+        Returns:
+            An explainer that can be called.
+
+        Raises:
+            ModelError: another model.
+
+        Example:
+            >>> explainer = Explainer.from_pretrained(folder).bound(model, tokenizer)  # doctest: +SKIP
+        """
         self.check(model)
         return replace(self, model=model, tokenizer=tokenizer)
 
     def check(self, model: PreTrainedModel, name: str = "this model") -> None:
         """Refuse any other model than the one it was fitted to."""
-        found = digest(model)
-        if found != self.digest:
+        own = digest(model)
+        if own != self.digest:
             raise ModelError(
-                f"this explainer was not fitted to {name}: the weights differ (digest {found[:12]}, not "
+                f"this explainer was not fitted to {name}: the weights differ (digest {own[:12]}, not "
                 f"{self.digest[:12]}); fit one with `neurogame ground`"
             )
 
@@ -103,7 +132,14 @@ class Explainer:
             return WordGame.of(terms, members, readout.weight, readout.base, **papers)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write explainer.json and explainer.safetensors; the weights in float16, in which they were rounded."""
+        """Write explainer.json and explainer.safetensors; the weights in float16, in which they were rounded.
+
+        Args:
+            folder: made where it does not exist.
+
+        Example:
+            >>> explainer.save_pretrained("explainer")  # doctest: +SKIP
+        """
         weights = {name: x.half().contiguous() for name, x in self.game.state_dict().items()}
         papers = {
             "layers": list(self.layers),
@@ -118,7 +154,21 @@ class Explainer:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> "Explainer":
-        """What `save_pretrained` wrote; `bound` makes it callable."""
+        """What `save_pretrained` wrote; `bound` makes it callable.
+
+        Args:
+            folder: with explainer.json and explainer.safetensors.
+
+        Returns:
+            An explainer without a model.
+
+        Raises:
+            FileNotFoundError: there is none.
+            ModelError: what is there cannot be read.
+
+        Example:
+            >>> Explainer.from_pretrained(folder).r2  # doctest: +SKIP
+        """
         place = Path(folder).expanduser()
         if not (place / CONFIG).is_file():
             raise FileNotFoundError(f"{place} holds no explainer: {CONFIG} is missing; `neurogame ground` makes one")
@@ -130,11 +180,11 @@ class Explainer:
             _check_sizes(options, weights)
             game = GroundedGame(dim, labels, **options)
             game.load_state_dict(weights)
-            found = (tuple(papers["layers"]), papers["removal"], papers["digest"], options, papers["record"])
+            rest = (tuple(papers["layers"]), papers["removal"], papers["digest"], options, papers["record"])
             float(papers["record"]["r2"])
         except (KeyError, TypeError, *UNLOADABLE) as error:
             raise ModelError(f"{place} is no explainer that can be read: {short(error)}") from error
-        return cls(game.eval(), *found)
+        return cls(game.eval(), *rest)
 
 
 def _check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -147,13 +197,13 @@ def _check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
 
 def digest(model: PreTrainedModel) -> str:
     """SHA-256 over the names, shapes and a sample of every weight: another training changes all of them."""
-    code = hashlib.sha256()
+    total = hashlib.sha256()
     for name, weight in sorted(model.state_dict().items()):
         flat = weight.detach().reshape(-1)
         some = flat[:: max(1, len(flat) // _SAMPLE)][:_SAMPLE].float().cpu().contiguous()
-        code.update(f"{name}{list(weight.shape)}".encode())
-        code.update(some.numpy().tobytes())
-    return code.hexdigest()
+        total.update(f"{name}{list(weight.shape)}".encode())
+        total.update(some.numpy().tobytes())
+    return total.hexdigest()
 
 
 def _layers(model: PreTrainedModel, asked: Sequence[int] | None) -> tuple[int, ...]:
@@ -202,6 +252,16 @@ def ground(
             for it. What is held out is read as it is.
         progress: told how many forward passes, then how many steps, have just been done.
         options: of `NormGames` (heads, head_dim, width, mixing, spins).
+
+    Returns:
+        An explainer that is bound to the model; `record` has its R² on texts held out.
+
+    Raises:
+        ValueError: too few texts, or layers that the encoder does not have.
+
+    Example:
+        >>> explainer = neurogame.ground(model, tokenizer, pairs)  # doctest: +SKIP
+        >>> explainer("A man sleeps.", "Nobody is awake.").sentence  # doctest: +SKIP
     """
     check_count("steps", steps)
     check_count("most", most, least=2)

@@ -112,6 +112,15 @@ def observe(
         seed: of the coalitions.
         bf16: autocast the passes: half of the time where the processor has instructions for it, answers to two digits.
         progress: told of each batch how many passes it was.
+
+    Returns:
+        One entry per text that has a word.
+
+    Raises:
+        ValueError: an unknown law, removal or layer.
+
+    Example:
+        >>> observed = observe(model, tokenizer, pairs, layers=[0, 6, 12])  # doctest: +SKIP
     """
     rows, remover = WordRows(pairs, tokenizer, max_length), Removal.of(tokenizer, removal)
     encoded = [row for row in map(rows.__getitem__, range(len(rows))) if max(row[WORDS]) >= 0]
@@ -172,6 +181,10 @@ def fit_games(
         seed: of the order of the texts.
         standardise: whether to take mean and spread of the states anew first; not for games that are trained already.
         progress: told after each step.
+
+    Example:
+        >>> fit_games(game, observed, steps=1000)  # doctest: +SKIP
+        >>> fit_quality(game, observed)["r2"]  # doctest: +SKIP
     """
     if standardise:
         enough = max(1, _STATISTICS // 25)
@@ -216,7 +229,18 @@ def _grouped(lengths: list[int], size: int, generator: torch.Generator) -> list[
 
 @torch.no_grad()
 def fit_quality(game: GroundedGame, observed: Observed) -> dict[str, float]:
-    """R² of the game on the coalitions that were observed, the same about their mean, and on the whole texts."""
+    """R² of the game on the coalitions that were observed, the same about their mean, and on the whole texts.
+
+    Args:
+        game: in evaluation afterwards.
+        observed: texts that it was not fitted on, for an honest answer.
+
+    Returns:
+        r2, r2_about_mean and r2_whole, see `r_squared`.
+
+    Example:
+        >>> fit_quality(game, held_out)["r2"]  # doctest: +SKIP
+    """
     game.eval()
     predicted, said = [], []
     for rows in sorted_batches([len(x) for x in observed.states], BATCH):

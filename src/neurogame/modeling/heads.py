@@ -97,11 +97,12 @@ class NeuroGamePooling(Pooling):
         real: Bool[Tensor, "batch tokens"],
         *,
         generator: sampling.Randomness = None,
+        samples: int | None = None,
         **_: Any,
     ) -> Pooled:
         """The record of the layer is the game."""
-        found = self.layer(x, real, generator=generator)
-        return Pooled(found.output, found.alpha, found)
+        game = self.layer(x, real, generator=generator, samples=samples)
+        return Pooled(game.output, game.alpha, game)
 
     def terms(
         self, x: Float[Tensor, "batch tokens dim"], weights: Float[Tensor, "batch heads tokens"]
@@ -183,6 +184,7 @@ class SpinsPooling(Pooling):
         *,
         generator: sampling.Randomness = None,
         record: bool = False,
+        samples: int | None = None,
         **_: Any,
     ) -> Pooled:
         """The values of the tokens' game are estimated only where a record is asked for."""
@@ -190,30 +192,22 @@ class SpinsPooling(Pooling):
         field = self.field.float() + self.project(source).float()
         coupling = self.coupling.float()
         state = ising.solve(field, coupling, 0.25, damping=0.7, max_iter=25, tol=1e-4, validate=False)
-        return Pooled(state.spins, game=self._record(x, real, field, coupling, state, generator) if record else None)
-
-    def _record(
-        self,
-        x: Tensor,
-        real: Tensor,
-        field: Tensor,
-        coupling: Tensor,
-        state: SpinState,
-        generator: sampling.Randomness,
-    ) -> SpinsOutput:
+        if not record:
+            return Pooled(state.spins)
         options = self.options
         V = self.project(x).float().unsqueeze(1).masked_fill(~real[:, None, :, None], 0.0)  # (batch, 1, tokens, spins)
         values = estimate(
             V,
             mask=real.unsqueeze(1),
-            samples=options.samples,
+            samples=options.samples if samples is None else samples,
             f=options.f,
             tilt=0.25 if options.tilt == "gamma" else options.tilt,
             estimator=options.estimator,
             couplings="none",
             generator=generator,
         )
-        return SpinsOutput(state.spins, field, coupling, state, values.shapley, values.banzhaf, values)
+        game = SpinsOutput(state.spins, field, coupling, state, values.shapley, values.banzhaf, values)
+        return Pooled(state.spins, game=game)
 
 
 class ClsPooling(Pooling):

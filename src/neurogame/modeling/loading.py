@@ -38,7 +38,7 @@ from neurogame.modeling.checking import (
     short,
 )
 
-Module = TypeVar("Module", bound=nn.Module)
+Model = TypeVar("Model", bound=PreTrainedModel)
 _loading = threading.RLock()  # transformers' hook for bars is one for all threads
 
 
@@ -53,14 +53,22 @@ def copy_unaligned(model: nn.Module) -> None:
             parameter.data = parameter.data.clone()
 
 
-def sharing(model: Module) -> Module:
-    """A copy of a model that shares every tensor with it: its configurations can be changed, the model's stay.
+def sharing(model: Model, *, attention: str | None = None) -> Model:
+    """A model that shares every tensor with another, and may compute them in another way.
 
     Costs milliseconds and no memory to speak of, so one model can be run in two ways at once, from many threads.
+
+    Args:
+        model: stays as it is.
+        attention: how the encoder computes its attention: "eager", "sdpa" …; None: as `model` does.
     """
     tensors = (*model.parameters(), *model.buffers())
     carried = getattr(model, "explainer", None)  # a fitted game, which belongs to the model itself
-    return deepcopy(model, {id(kept): kept for kept in (*tensors, carried)})
+    twin = deepcopy(model, {id(kept): kept for kept in (*tensors, carried)})
+    if attention is not None:
+        encoder = getattr(twin, "encoder", None)
+        (encoder if isinstance(encoder, PreTrainedModel) else twin).set_attn_implementation(attention)
+    return twin
 
 
 def load_tokenizer(name: Any, **where: Any) -> PreTrainedTokenizerBase:

@@ -167,7 +167,7 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         words = real & ~special.bool()
         if self.config.readout == "game":
             return words
-        return torch.where(words.any(-1, keepdim=True), words, real)
+        return words | (real & ~words.any(-1, keepdim=True))
 
     @can_return_tuple
     def forward(
@@ -254,6 +254,7 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         *,
         generator: Randomness = None,
         record: bool = False,
+        samples: int | None = None,
     ) -> Pooled:
         """The second step of `forward`: states of tokens to one vector.
 
@@ -266,8 +267,9 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             players: True at tokens that are pooled, see `players`.
             generator: where the draws of coalitions come from; None: fixed in evaluation, torch's own in training.
             record: whether to keep the game.
+            samples: coalitions per law; None: those of the configuration. For heads that draw coalitions.
         """
-        options: dict[str, Any] = {"generator": generator, "record": record}
+        options: dict[str, Any] = {"generator": generator, "record": record, "samples": samples}
         order = real_first(real)
         if order is None:
             pooled: Pooled = self.pooling(x, players, seen=real, **options)

@@ -1,7 +1,7 @@
 """Our models are known to transformers' Auto classes at once, and imported when one is made.
 
 `PreTrainedModel` takes seconds to import, a configuration does not. So each configuration is registered with a
-stand-in for its model: a class that becomes the model, by importing it, as soon as it is asked for anything.
+stand-in for its model, which imports it as soon as it is asked for anything.
 """
 
 import importlib
@@ -19,29 +19,31 @@ MODELS: dict[type[PreTrainedConfig], tuple[str, str]] = {
 }
 
 
-class StandIn(type):
-    """The class of a class that is imported later; it has the attributes of the real one and makes its instances."""
+class StandIn:
+    """What the Auto classes have until a model is asked for: it is imported then, and answers for itself."""
 
-    config_class: type[PreTrainedConfig]
+    def __init__(self, config: type[PreTrainedConfig]) -> None:
+        self.config_class = config
+        self.__module__, self.__name__ = MODELS[config]
 
-    def _model(cls) -> Any:
+    def _model(self) -> Any:
         """The real class, which the Auto classes have from now on."""
-        module, name = MODELS[cls.config_class]
-        found = getattr(importlib.import_module(module), name)
-        enter(cls.config_class, found)
-        return found
+        model = getattr(importlib.import_module(self.__module__), self.__name__)
+        enter(self.config_class, model)
+        return model
 
-    def __getattr__(cls, name: str) -> Any:
-        return getattr(cls._model(), name)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model(), name)
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: D102  a magic method of a metaclass
-        return cls._model()(*args, **kwargs)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """An instance of the real class."""
+        return self._model()(*args, **kwargs)
 
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls._model())
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, self._model())
 
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls._model())
+    def __subclasscheck__(self, subclass: type) -> bool:
+        return issubclass(subclass, self._model())
 
 
 def enter(config: type[PreTrainedConfig], model: Any) -> None:
@@ -52,6 +54,6 @@ def enter(config: type[PreTrainedConfig], model: Any) -> None:
 
 def register() -> None:
     """Make our models known to the Auto classes."""
-    for config, (module, name) in MODELS.items():
+    for config in MODELS:
         AutoConfig.register(config.model_type, config, exist_ok=True)
-        enter(config, StandIn(name, (), {"__module__": module, "config_class": config}))
+        enter(config, StandIn(config))

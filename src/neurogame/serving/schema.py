@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from neurogame.explanation.views.drawing import shared
+
 CHARACTERS = 20_000  # per side
 WORDS = 600  # of a pair that is explained: the interactions are words × words, and no model here reads more
 COLDEST, HOTTEST = 0.001, 1000.0
@@ -137,6 +139,7 @@ class Health(BaseModel):
     queue: int = Field(description="Requests that wait for the model now.")
     waiting: int = Field(description="Requests that may wait; the next one is turned away.")
     batch: int = Field(description="Pairs per forward pass, at most.")
+    drawing: dict[str, Any] = Field(default_factory=shared, description="Numbers that all drawings share.")
 
 
 class Problem(BaseModel):

@@ -4,22 +4,27 @@ What is drawn and where comes from `summary`, `network` and `trajectory`, as for
 something is drawn, without pyplot and its global state. Its fonts lack many scripts; what they lack is a box.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from neurogame.data.words import SIDES
 from neurogame.explanation import summary
-from neurogame.explanation.record import Explanation
 from neurogame.explanation.views import network, trajectory
+from neurogame.explanation.views.drawing import DRAWING, words_of
 from neurogame.explanation.views.markup import direction
 from neurogame.extras import need
 from neurogame.printing import cut
 from neurogame.validation import check_choice
 from neurogame.writing import save_figure
+
+if TYPE_CHECKING:
+    from neurogame.explanation.record import Explanation
 
 Kind = Literal["sentence", "matrix", "network", "trajectory", "lambda"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -27,7 +32,6 @@ SUFFIXES = (".png", ".svg")
 FOR, AGAINST, INK, SOFT = "#2663aa", "#be5218", "#1d2129", "#5b6472"
 _WIDTH = 6.3  # inches: a column of text
 _TEXT, _SMALL, _TINY = 9, 8, 5.5  # points
-_STRONG = 0.3  # of the largest score: a word this strong shows its number
 
 
 def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = None) -> Any:
@@ -51,8 +55,8 @@ def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = No
 def check(ex: Explanation, kind: str) -> None:
     """A figure needs what it shows."""
     lacks = {
-        "matrix": "" if ex.interactions is not None and len(summary.drawn(ex)) > 1 else "interactions",
-        "network": "" if network.strongest(ex, summary.drawn(ex)) else "interaction above its error",
+        "matrix": "" if ex.interactions is not None and len(words_of(ex)) > 1 else "interactions",
+        "network": "" if network.strongest(ex, words_of(ex)) else "interaction above its error",
         "trajectory": "" if trajectory.lines(ex) else "trajectory of the spins",
         "lambda": "" if ex.gate is not None else "gate λ",
     }.get(kind, "")
@@ -97,7 +101,7 @@ def _sentence(ex: Explanation) -> Any:
             i = run[0] if len(run) == 1 else None
             name = f"… {len(run)} words not read …" if i is None else cut(ex.words[i], 40)
             width = _wide(name, _TEXT, "bold" if i in ex.swing else "normal") + 0.12
-            if i is not None and abs(ex.scores[i]) >= _STRONG * largest:  # a number needs room as well
+            if i is not None and abs(ex.scores[i]) >= DRAWING.strong * largest:  # a number needs room as well
                 width = max(width, _wide(summary.signed(ex.scores[i], digits), _TINY) + 0.08)
             if x and x + width > _WIDTH:
                 x, y = 0.0, y + 0.46
@@ -113,7 +117,7 @@ def _sentence(ex: Explanation) -> Any:
         weight = "bold" if i in ex.swing else "normal"
         place = {"va": "center", "ha": "right" if leftwards else "left"}
         axes.text(x, y, name, fontsize=_TEXT, color=colour, weight=weight, bbox=back if share else None, **place)
-        if abs(share) >= _STRONG:
+        if abs(share) >= DRAWING.strong:
             axes.text(x, y + 0.17, summary.signed(ex.scores[i or 0], digits), fontsize=_TINY, color=SOFT, **place)
     return _bare(canvas, axes, (-0.05, _WIDTH + 0.1), (canvas.get_figheight() - 0.2, -0.15))
 
@@ -127,7 +131,7 @@ def _bare(canvas: Any, axes: Any, xs: tuple[float, float], ys: tuple[float, floa
 def _matrix(ex: Explanation) -> Any:
     """J_ij, premise and hypothesis as blocks."""
     assert ex.interactions is not None
-    shown = summary.drawn(ex)
+    shown = words_of(ex)
     names = [_plain(ex.words[i], 14) for i in shown]
     values = [[ex.interactions[i][j] for j in shown] for i in shown]
     largest = max(abs(value) for row in values for value in row) or 1.0
@@ -156,7 +160,7 @@ def _matrix(ex: Explanation) -> Any:
 
 def _network(ex: Explanation) -> Any:
     """The ring of the page."""
-    shown = summary.drawn(ex)
+    shown = words_of(ex)
     lines, (angles, arcs) = network.strongest(ex, shown), network.ring(ex, shown)
     patches, paths = need("matplotlib.patches", "explain"), need("matplotlib.path", "explain")
     canvas = _canvas(4.6, 4.6)
@@ -167,7 +171,8 @@ def _network(ex: Explanation) -> Any:
         axes.add_patch(patches.Arc((0, 0), 2, 2, **ends, color="0.85", linewidth=1))
     for pair in reversed(lines):
         a, b = places[pair.i], places[pair.j]
-        curve = paths.Path([a, (0.2 * (a[0] + b[0]), 0.2 * (a[1] + b[1])), b], [1, 3, 3])
+        bend = DRAWING.bend / 2
+        curve = paths.Path([a, (bend * (a[0] + b[0]), bend * (a[1] + b[1])), b], [1, 3, 3])
         share = abs(pair.value / lines[0].value)
         look = {"edgecolor": FOR if pair.value > 0 else AGAINST, "linestyle": "-" if pair.value > 0 else (0, (3, 2))}
         axes.add_patch(patches.PathPatch(curve, fill=False, linewidth=0.6 + 3 * share, alpha=0.3 + 0.6 * share, **look))
@@ -235,7 +240,7 @@ def _trajectory(ex: Explanation) -> Any:
 def _lambda(ex: Explanation) -> Any:
     """λ_i of each word in reading order, mean over heads, and each head as a small dot."""
     assert ex.gate is not None
-    shown = summary.drawn(ex)
+    shown = words_of(ex)
     canvas = _canvas(max(3.0, min(9.0, 1.0 + 0.22 * len(shown))), 2.6)
     axes = canvas.add_subplot()
     for row in ex.per_head.get("gate", ()):

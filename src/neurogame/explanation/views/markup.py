@@ -1,40 +1,50 @@
-"""What every HTML page here is made of: a document that loads nothing, and a user's text, escaped, in one place."""
+"""What every HTML page here is made of: templates that escape what they are given, and a user's text in one place.
+
+Pages need nothing else: no script, no network, no fonts; light, dark, on a phone.
+"""
 
 import unicodedata
-from html import escape
-from importlib import resources
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from neurogame.explanation.record import Explanation
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from neurogame.explanation import summary
 from neurogame.printing import cut, printable
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_HERE = Path(__file__).parent
+_STYLE = _HERE.parent / "page.css"
 
 
-def document(title: str, body: str) -> str:
-    """A whole page: no script, no network, no fonts; light, dark, on a phone. `title` is text, `body` is HTML."""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>{escape(printable(title))}</title>\n<style>\nhtml, body {{ margin: 0; }}\n{style()}</style>\n"
-        f'</head>\n<body class="ng">\n{body}\n</body>\n</html>\n'
+def render(template: str, **values: Any) -> Markup:
+    """A file of `templates`, filled in; every value is escaped unless it is `Markup` already."""
+    return Markup(_environment().get_template(template).render(**values))  # noqa: S704  autoescape is on
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    environment.filters |= {"text": text, "printable": printable, "signed": summary.signed, "count": summary.counted}
+    environment.globals |= {"summary": summary, "style": style}
+    return environment
 
 
-def style() -> str:
+def style() -> Markup:
     """The rules, all of them below `.ng`."""
-    return resources.files("neurogame.explanation").joinpath("page.css").read_text(encoding="utf-8")
+    return Markup(_STYLE.read_text(encoding="utf-8"))  # noqa: S704  a file of ours
 
 
-def text(word: str, most: int | None = None) -> str:
+def text(word: str, most: int | None = None) -> Markup:
     """A user's text, escaped, in a direction of its own; cut after `most` characters."""
-    return f"<bdi>{escape(printable(word) if most is None else cut(word, most))}</bdi>"
-
-
-def placed(ex: Explanation, i: int) -> str:
-    """A word and the text it stands in."""
-    return f'{text(ex.words[i], 40)}<span class="tag">{ex.sides[i]}</span>'
+    return Markup("<bdi>{}</bdi>").format(printable(word) if most is None else cut(word, most))
 
 
 def short(sentence: str, most: int = 60) -> str:
@@ -44,5 +54,5 @@ def short(sentence: str, most: int = 60) -> str:
 
 def direction(sentence: str) -> str:
     """Of the first letter that has one; `dir="auto"` does not look into <bdi>."""
-    found = (unicodedata.bidirectional(c) for c in sentence)
-    return "rtl" if next((kind for kind in found if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
+    kinds = (unicodedata.bidirectional(c) for c in sentence)
+    return "rtl" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L" else "ltr"

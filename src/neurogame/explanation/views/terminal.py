@@ -1,11 +1,14 @@
 """An explanation in the terminal: bars, both sentences in colour, the strongest words and pairs, how far to trust it.
 
 Without colours (a file, a pipe, NO_COLOR) the strong words carry their signed number instead. A word never becomes
-markup, and its control characters are shown, not obeyed.
+markup, and its control characters are escaped.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -16,8 +19,10 @@ from rich.text import Text
 
 from neurogame.data.words import SIDES
 from neurogame.explanation import summary
-from neurogame.explanation.record import Explanation
 from neurogame.printing import cut, printable
+
+if TYPE_CHECKING:
+    from neurogame.explanation.record import Explanation
 
 FOR, AGAINST = (43, 108, 176), (192, 86, 33)  # blue and orange: told apart by everyone
 _MARKED = 0.15  # of the largest score: weaker words stay plain
@@ -37,10 +42,10 @@ class View:
         parts = Group(*self._parts(console, options))
         empty = True
         for line in console.render_lines(parts, options.reset_height(), pad=False):
-            found = _stripped(line)
-            if found or not empty:
-                yield from (*found, Segment.line())
-            empty = not found
+            segments = _strip(line)
+            if segments or not empty:
+                yield from (*segments, Segment.line())
+            empty = not segments
 
     def _parts(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         ex, narrow = self.explanation, options.max_width < _NARROW
@@ -63,14 +68,14 @@ class View:
             yield Text(f"! {warning}", style="yellow")
 
 
-def _stripped(line: list[Segment]) -> list[Segment]:
+def _strip(line: list[Segment]) -> list[Segment]:
     """A line up to its last character that is seen: a space is, on a ground of its own."""
-    found = list(line)
-    while found and not (found[-1].style and found[-1].style.bgcolor):
-        said, style, _ = found.pop()
+    segments = list(line)
+    while segments and not (segments[-1].style and segments[-1].style.bgcolor):
+        said, style, _ = segments.pop()
         if said.rstrip():
-            return [*found, Segment(said.rstrip(), style)]
-    return found
+            return [*segments, Segment(said.rstrip(), style)]
+    return segments
 
 
 def _probabilities(ex: Explanation, width: int, bar: str) -> Table:
@@ -172,12 +177,12 @@ def _remarks(ex: Explanation, *, narrow: bool) -> RenderableType:
     lines = {"swing words": [f"{summary.placed(ex, i)} (without it: {to})" for i, to in swings]}
     if ex.rationale is not None:
         lines["rationale"] = [" ".join(summary.placed(ex, i) for i in ex.rationale)]
-    for name, found in (("synergies", synergies), ("antagonisms", antagonisms)):
+    for name, pairs in (("synergies", synergies), ("antagonisms", antagonisms)):
         lines[name] = [
             f"{summary.placed(ex, pair.i)} × {summary.placed(ex, pair.j)} {summary.signed(pair.value, digits)}"
-            for pair in found
+            for pair in pairs
         ]
-    said = {name: found for name, found in lines.items() if found}
+    said = {name: entries for name, entries in lines.items() if entries}
     if narrow:
         return Group(*(line for name in said for line in (Text(name, "bold"), *(Text(f"  {e}") for e in said[name]))))
     grid = Table.grid(padding=(0, 2))

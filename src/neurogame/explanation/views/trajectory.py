@@ -1,14 +1,18 @@
 """How the spins settled: α of the strongest words after each update of s ← (1 − damping)·s + damping·tanh(h/γ).
 
-Inline SVG; `figures` draws the same lines. Words of the premise are solid, those of the hypothesis dashed, and each
+`figures` draws the same lines as the page. Words of the premise are solid, those of the hypothesis dashed, and each
 line ends at its word, so that nothing depends on colour.
 """
 
-from html import escape
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from neurogame.explanation import summary
-from neurogame.explanation.record import Explanation
 from neurogame.printing import cut
+
+if TYPE_CHECKING:
+    from neurogame.explanation.record import Explanation
 
 MOST = 12  # lines
 _WIDTH, _HEIGHT = 640, 300
@@ -19,8 +23,8 @@ _NARROWEST = 0.1  # of α, from bottom to top: rounding is not to fill the pictu
 
 def lines(ex: Explanation) -> dict[int, tuple[float, ...]]:
     """Word → its path, of the words with the largest scores."""
-    found = summary.path(ex)
-    return {} if found is None else {i: found[i] for i in summary.ranked(ex, MOST)}
+    paths = summary.path(ex)
+    return {} if paths is None else {i: paths[i] for i in summary.ranked(ex, MOST)}
 
 
 def bounds(paths: dict[int, tuple[float, ...]]) -> tuple[float, float]:
@@ -33,21 +37,21 @@ def bounds(paths: dict[int, tuple[float, ...]]) -> tuple[float, float]:
 def apart(places: dict[int, float], least: float, top: float, bottom: float) -> dict[int, float]:
     """Heights as near to `places` as they can be in the same order, at least `least` apart, from top to bottom."""
     order = sorted(places, key=lambda i: places[i])
-    found: dict[int, float] = {}
+    heights: dict[int, float] = {}
     for rank, i in enumerate(order):
-        found[i] = max(places[i], top if rank == 0 else found[order[rank - 1]] + least)
+        heights[i] = max(places[i], top if rank == 0 else heights[order[rank - 1]] + least)
     limit = bottom
     for i in reversed(order):
-        found[i] = min(found[i], limit)
-        limit = found[i] - least
-    return found
+        heights[i] = min(heights[i], limit)
+        limit = heights[i] - least
+    return heights
 
 
-def trajectory(ex: Explanation) -> str:
-    """A figure; nothing where there is no path."""
+def trajectory(ex: Explanation) -> dict[str, Any] | None:
+    """What `figures.html` draws; None where there is no path."""
     paths = lines(ex)
     if not paths:
-        return ""
+        return None
     updates = len(next(iter(paths.values()))) - 1
     low, high = bounds(paths)
     floor, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
@@ -58,26 +62,24 @@ def trajectory(ex: Explanation) -> str:
     def y(alpha: float) -> float:
         return floor - (floor - _TOP) * (alpha - low) / (high - low)
 
-    parts = []
-    for alpha in (low, (low + high) / 2, high):
-        parts.append(f'<line class="rule" x1="{_LEFT}" x2="{right}" y1="{y(alpha):.1f}" y2="{y(alpha):.1f}"/>')
-        parts.append(f'<text class="block" x="{_LEFT - 6}" y="{y(alpha) + 4:.1f}" text-anchor="end">{alpha:.2f}</text>')
-    parts += [
-        f'<text class="block" x="{x(step):.1f}" y="{floor + 16}" text-anchor="middle">{step}</text>'
-        for step in sorted({0, updates // 2, updates})
-    ]
-    parts.append(f'<text class="block" x="{(_LEFT + right) / 2}" y="{_HEIGHT - 3}" text-anchor="middle">update</text>')
     names = apart({i: y(path[-1]) for i, path in paths.items()}, _APART, _TOP, floor)
-    for i, path in paths.items():
-        points = " ".join(f"{x(step):.1f},{y(alpha):.1f}" for step, alpha in enumerate(path))
-        parts.append(f'<polyline class="path {ex.sides[i]}" points="{points}"/>')
-        lead = f'x1="{right}" y1="{y(path[-1]):.1f}" x2="{right + 10}" y2="{names[i]:.1f}"'
-        parts.append(f'<line class="rule" {lead}/>')
-        parts.append(f'<text x="{right + 14}" y="{names[i] + 4:.1f}">{escape(cut(ex.words[i], 15))}</text>')
-    said = "; ".join(f"{summary.placed(ex, i)} {path[-1]:.2f}" for i, path in list(paths.items())[:3])
-    return (
-        f'<figure><div class="scroll"><svg class="paths" role="img" '
-        f'aria-label="{escape(f"Paths of α. Where they end: {said}.")}" viewBox="0 0 {_WIDTH} {_HEIGHT}" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg></div>'
-        f"<figcaption>α after each update, mean over heads, of {summary.counted(len(paths), 'word')} with "
-        "the largest scores. Solid: premise; dashed: hypothesis.</figcaption></figure>"
-    )
+    return {
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "left": _LEFT,
+        "right": right,
+        "floor": floor,
+        "rules": [(alpha, y(alpha)) for alpha in (low, (low + high) / 2, high)],
+        "ticks": [(step, x(step)) for step in sorted({0, updates // 2, updates})],
+        "lines": [
+            {
+                "side": ex.sides[i],
+                "points": " ".join(f"{x(step):.1f},{y(alpha):.1f}" for step, alpha in enumerate(path)),
+                "end": y(path[-1]),
+                "name": cut(ex.words[i], 15),
+                "name_at": names[i],
+            }
+            for i, path in paths.items()
+        ],
+        "said": "; ".join(f"{summary.placed(ex, i)} {path[-1]:.2f}" for i, path in list(paths.items())[:3]),
+    }

@@ -4,6 +4,7 @@ import { Refused, ask, file, giveUp, health } from "./api.js";
 import { Comparison } from "./compare.js";
 import { couplingsOf, showStrongest } from "./couplings.js";
 import { $, el, listed, options } from "./dom.js";
+import { shared } from "./drawing.js";
 import { EXAMPLES } from "./examples.js";
 import { Matrix, matrixSaid } from "./matrix.js";
 import { Network } from "./network.js";
@@ -367,6 +368,7 @@ function cool() {
 async function begin() {
   try {
     server = await health();
+    Object.assign(shared, server.drawing);
   } catch (error) {
     if (error.status === 503) { // the model is still loading
       $("said").textContent = capital(`${error.message} …`);

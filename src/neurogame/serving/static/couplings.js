@@ -1,10 +1,9 @@
 // Which couplings are drawn: those of now, or what the changes did to them; and the strongest in words.
 
 import { el } from "./dom.js";
+import { shared } from "./drawing.js";
 import { points } from "./pointing.js";
 import { digits, isolated, printable, signed } from "./text.js";
-
-export const MOST = 40; // words drawn: more would be a carpet, not a picture
 
 // J, the words worth drawing, and the size below which a pair is noise.
 export function couplingsOf(ex, original, view) {
@@ -14,7 +13,7 @@ export function couplingsOf(ex, original, view) {
   const gone = new Set(ex.diagnostics.removed ?? []);
   const weight = ex.scores.map((score, i) => Math.max(Math.abs(score), Math.abs(original.scores[i])));
   const ranked = weight.map((_, i) => i).filter((i) => !unread.has(i)).sort((i, j) => weight[j] - weight[i]);
-  const shown = ranked.slice(0, MOST).sort((i, j) => i - j);
+  const shown = ranked.slice(0, shared.words).sort((i, j) => i - j);
   const noise = 2 * Math.max(ex.diagnostics.interactions_se ?? 0, delta ? original.diagnostics.interactions_se ?? 0 : 0);
   const largest = Math.max(0, ...shown.flatMap((i) => shown.map((j) => Math.abs(J[i][j]))));
   return { J, shown, gone, noise, delta, largest, d: digits([largest]), leftOut: ranked.length - shown.length, ex };

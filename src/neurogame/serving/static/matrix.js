@@ -1,11 +1,11 @@
 // The matrix of couplings, premise and hypothesis as blocks; a sign stands where a pair is strong.
 
 import { svg } from "./dom.js";
+import { shared } from "./drawing.js";
 import { onPoint, points } from "./pointing.js";
 import { pairsSaid } from "./couplings.js";
 import { shortened, signed } from "./text.js";
 
-const SIGN = 0.35; // of the largest: strong enough to carry its sign
 const LARGEST = 28, SMALLEST = 15;
 
 export class Matrix {
@@ -47,8 +47,8 @@ export class Matrix {
     const ground = svg("rect", { ...place, class: "grid", "fill-opacity": i === j ? 0.45 : 1 });
     if (i === j) return [ground];
     const share = largest ? Math.abs(value) / largest : 0;
-    const cell = svg("rect", { ...place, class: value > 0 ? "p" : "n", "fill-opacity": (0.8 * share).toFixed(2), "data-value": signed(value, d) });
-    const sign = share >= SIGN && size >= 18 ? [svg("text", { class: "sign", x: x + size / 2 - 1, y: y + size / 2 + 3 }, value > 0 ? "+" : "−")] : [];
+    const cell = svg("rect", { ...place, class: value > 0 ? "p" : "n", "fill-opacity": (shared.shade * share).toFixed(2), "data-value": signed(value, d) });
+    const sign = share >= shared.sign && size >= 18 ? [svg("text", { class: "sign", x: x + size / 2 - 1, y: y + size / 2 + 3 }, value > 0 ? "+" : "−")] : [];
     return [ground, points(cell, i, j), ...sign];
   }
 }

@@ -1,11 +1,10 @@
 // Both texts, each word on the colour of its score; as buttons that strike it out, or only to look at.
 
 import { el } from "./dom.js";
+import { shared } from "./drawing.js";
 import { onPoint, points } from "./pointing.js";
 import { digits, direction, shortened, signed, spaced } from "./text.js";
 
-const STRONG = 0.3; // of the largest score: a word this strong shows its number
-const DEEPEST = 0.5; // opacity of the strongest word: its text must stay readable
 const LONGEST = 60; // characters of a word
 const SIDES = ["premise", "hypothesis"];
 
@@ -74,7 +73,7 @@ export class Sentences {
   }
 
   paint(ex, i, share, d, unread, gone) {
-    const word = this.words[i], number = signed(ex.scores[i], d), strong = Math.abs(share) >= STRONG && !gone;
+    const word = this.words[i], number = signed(ex.scores[i], d), strong = Math.abs(share) >= shared.strong && !gone;
     const names = ["w", share > 0 ? "for" : "against"];
     if (strong) names.push("strong");
     if (ex.swing.includes(i) && !gone) names.push("swing");
@@ -82,7 +81,7 @@ export class Sentences {
     else if (unread) names.push("unread");
     if (word.classList.contains("pointed")) names.push("pointed");
     word.className = names.join(" ");
-    word.style.setProperty("--a", gone || unread ? 0 : (DEEPEST * Math.abs(share)).toFixed(3));
+    word.style.setProperty("--a", gone || unread ? 0 : (shared.deepest * Math.abs(share)).toFixed(3));
     word.lastElementChild.textContent = strong ? number : "";
     const said = gone ? "struck out" : unread ? "not read by the model" : number;
     if (this.strike) {

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from neurogame._types import Float, Tensor
-from neurogame.explanation.inputs import account
+from neurogame.explanation.methods.inputs import account
 from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.explanation.removal import InputGame
 from neurogame.extras import need
@@ -67,10 +67,10 @@ def partition(reading: Reading, question: Question) -> Attribution:
     else:
         nothing = np.zeros((1, v.players))
         evaluations = EVALUATIONS if question.samples is None else question.samples
-        with _seeded(question.seed):
+        with _fixed_seed(question.seed):
             explainer = shap.PartitionExplainer(_value(v), shap.maskers.Partition(nothing, clustering=tree(sides)))
-            found = explainer(nothing + 1.0, max_evals=evaluations // 2 * 2, batch_size=_BATCH, silent=True)
-        owen = torch.from_numpy(np.asarray(found.values[0], dtype=np.float64))
+            answer = explainer(nothing + 1.0, max_evals=evaluations // 2 * 2, batch_size=_BATCH, silent=True)
+        owen = torch.from_numpy(np.asarray(answer.values[0], dtype=np.float64))
     return Attribution(owen, diagnostics=account(v, owen))
 
 
@@ -78,17 +78,17 @@ def tree(sides: Sequence[str]) -> NDArray[np.float64]:
     """A balanced hierarchy as SciPy writes one: (left, right, height, words) per inner node, the root last."""
     rows: list[tuple[float, float, float, float]] = []
 
-    def joined(parts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    def join(parts: Sequence[tuple[int, int]]) -> tuple[int, int]:
         """The node over (node, words) pairs, halved as long as there are two."""
         if len(parts) == 1:
             return parts[0]
         half = len(parts) // 2
-        (left, a), (right, b) = joined(parts[:half]), joined(parts[half:])
+        (left, a), (right, b) = join(parts[:half]), join(parts[half:])
         rows.append((left, right, a + b, a + b))
         return len(sides) + len(rows) - 1, a + b
 
     names = dict.fromkeys(sides)
-    joined([joined([(i, 1) for i, side in enumerate(sides) if side == name]) for name in names])
+    join([join([(i, 1) for i, side in enumerate(sides) if side == name]) for name in names])
     return np.array(rows)
 
 
@@ -109,13 +109,13 @@ def _whole(v: InputGame) -> Float[Tensor, "players"]:
 def _coefficients(explainer: Any, v: InputGame, question: Question) -> Float[Tensor, "players"]:
     """Of captum's surrogate model, all its samples in one call: `removal` makes the batches."""
     samples = SAMPLES if question.samples is None else question.samples
-    with _seeded(question.seed):
-        found = explainer.attribute(torch.ones(1, v.players), n_samples=samples, perturbations_per_eval=samples)
-    return torch.as_tensor(found[0]).double()
+    with _fixed_seed(question.seed):
+        scores = explainer.attribute(torch.ones(1, v.players), n_samples=samples, perturbations_per_eval=samples)
+    return torch.as_tensor(scores[0]).double()
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _fixed_seed(seed: int) -> Iterator[None]:
     """The global generators of torch and NumPy for one explanation at a time."""
     with _ALONE, torch.random.fork_rng(devices=[]):
         before = np.random.get_state()  # noqa: NPY002  theirs

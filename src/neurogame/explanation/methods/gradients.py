@@ -49,14 +49,14 @@ def integrated_gradients(reading: Reading, question: Question) -> Attribution:
         e = _embedding(reading)
         word = (reading.units.unit_of >= 0).to(e.device).unsqueeze(-1)
         blank = torch.zeros_like(e) if pad is None else _embedding(reading, pad)
-        found, delta = captum.IntegratedGradients(_logit(reading, question)).attribute(
+        slopes, delta = captum.IntegratedGradients(_logit(reading, question)).attribute(
             e,
             baselines=torch.where(word, blank, e),
             n_steps=steps,
             internal_batch_size=_BATCH,
             return_convergence_delta=True,
         )
-        tokens = found.sum(-1)[0].detach().double().cpu()
+        tokens = slopes.sum(-1)[0].detach().double().cpu()
     diagnostics = {
         "of": "embeddings",
         "steps": steps,
@@ -76,8 +76,8 @@ def differentiable() -> Iterator[None]:
 def _embedding(reading: Reading, token: int | None = None) -> Embedded:
     """Word embeddings of the pair, or of one token in every place."""
     ids = reading.inputs["input_ids"].clone()  # of a reading in inference mode, nothing can be kept for the way back
-    found: Tensor = reading.model.get_input_embeddings()(ids if token is None else torch.full_like(ids, token))
-    return found.detach()
+    embedding: Tensor = reading.model.get_input_embeddings()(ids if token is None else torch.full_like(ids, token))
+    return embedding.detach()
 
 
 def _logit(reading: Reading, question: Question) -> Callable[[Embedded], Float[Tensor, "batch"]]:

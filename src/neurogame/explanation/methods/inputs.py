@@ -9,13 +9,14 @@ words only and estimates by `regression` beyond them, from PASSES passes in all.
 The shares add up to the model's own logit: Σφ = total, origin + total = ℓ(x), origin = ℓ(x_∅).
 """
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from neurogame._types import Float, Tensor
 from neurogame.explanation import regression
-from neurogame.explanation.decision import enumerated, swings
+from neurogame.explanation.methods.decision import enumerate_game, swings
 from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.explanation.removal import InputGame
 
@@ -27,18 +28,12 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     """Method "input"; `question.samples` forward passes, enumeration where they suffice for it."""
     v = InputGame.of(reading, question)
     n, samples = v.players, question.samples
-    found = enumerated(v, n) if 2**n <= (2**EXACT if samples is None else samples) else _estimated(v, n, question)
-    assert found.shapley is not None
+    enough = 2**n <= (2**EXACT if samples is None else samples)
+    values = enumerate_game(v, n) if enough else _estimate(v, n, question)
+    assert values.shapley is not None
     swing, becomes = swings(v, reading.nli.labels, question)
-    return Attribution(
-        found.scores,
-        found.shapley,
-        found.banzhaf,
-        found.interactions,
-        swing,
-        errors=found.errors,
-        diagnostics={**found.diagnostics, **account(v, found.shapley), "swing_to": becomes},
-    )
+    diagnostics = {**values.diagnostics, **account(v, values.shapley), "swing_to": becomes}
+    return replace(values, swing=swing, diagnostics=diagnostics)
 
 
 def occlusion(reading: Reading, question: Question) -> Attribution:
@@ -54,37 +49,36 @@ def occlusion(reading: Reading, question: Question) -> Attribution:
 def account(v: InputGame, shares: Float[Tensor, "players"]) -> dict[str, Any]:
     """How shares of ℓ(x) − ℓ(x_∅) add up; special tokens are in every x_C and hold nothing."""
     nobody, everyone = v.logits(torch.tensor([[False], [True]]).expand(2, v.players))
-    said = torch.tensor(list(v.reading.prediction.logits.values()), dtype=torch.float64)
     origin, total = float(nobody @ v.direction), float((everyone - nobody) @ v.direction)
     return {
         "origin": origin,
         "outside": 0.0,
         "total": total,
         "efficiency_gap": abs(float(shares.sum()) - total),
-        "logit_error": float((everyone - said).abs().max()),
+        "logit_error": float((everyone - v.reading.logits).abs().max()),
         "removal": v.mode,
     }
 
 
-def _estimated(v: InputGame, n: int, question: Question) -> Attribution:
+def _estimate(v: InputGame, n: int, question: Question) -> Attribution:
     """From as many pairs of coalitions as the passes allow; swing words need no more, each N∖i is among them."""
     passes = max(PASSES, 3 * n) if question.samples is None else question.samples
     least = min(2**n, 2 * n + 2)
     if passes < least:
         raise ValueError(f"samples = {passes}: method = 'input' needs at least {least} forward passes for {n} words")
-    found = regression.estimate(v, n, pairs=passes // 2 - 1, seed=question.seed)
+    fit = regression.estimate(v, n, pairs=passes // 2 - 1, seed=question.seed)
     return Attribution(
-        found.shapley.value,
-        found.shapley.value,
-        found.banzhaf.value,
-        found.interactions,
-        errors={"shapley_se": found.shapley.se, "banzhaf_se": found.banzhaf.se},
+        fit.shapley.value,
+        fit.shapley.value,
+        fit.banzhaf.value,
+        fit.interactions,
+        errors={"shapley_se": fit.shapley.se, "banzhaf_se": fit.banzhaf.se},
         diagnostics={
             "exact": False,
-            "coalitions": found.coalitions,
-            "couplings": "none" if found.interactions is None else "pairs",
-            "shapley_ess": 2.0 * found.shapley.ess,  # in coalitions: a row is a pair of them
-            "banzhaf_ess": 2.0 * found.banzhaf.ess,
-            "interactions_se": found.interactions_se,
+            "coalitions": fit.coalitions,
+            "couplings": "none" if fit.interactions is None else "pairs",
+            "shapley_ess": 2.0 * fit.shapley.ess,  # in coalitions: a row is a pair of them
+            "banzhaf_ess": 2.0 * fit.banzhaf.ess,
+            "interactions_se": fit.interactions_se,
         },
     )

@@ -44,29 +44,28 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     phi, J = values.shapley[0], values.coupling[0]
     errors = {"shapley_se": values.shapley_se[0], "banzhaf_se": values.banzhaf_se[0]}
     ends = game.logits(torch.tensor([[False], [True]]).expand(2, n))
-    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
+    missed = ends[1] - reading.logits
     diagnostics: dict[str, Any] = {
         "grounded": game.source,
         "exact": values.exact,
         "samples": values.samples,
         "couplings": "pairs",
-        "gamma": [question.temperature],
+        "gamma": [float(question.temperature_factor)],
         "origin": float(ends[0] @ direction),
         "outside": 0.0,
         "total": float((ends[1] - ends[0]) @ direction),
-        "logit_error": float(((ends[1] - said) - (ends[1] - said).mean()).abs().max()),
+        "logit_error": float((missed - missed.mean()).abs().max()),
         "r2": game.r2,
     }
     if refined:
-        found = refine(
-            InputGame.of(reading, question, game.removal), game, direction, phi, errors["shapley_se"], question
-        )
-        phi, errors["shapley_se"] = found.shapley, found.se
-        diagnostics |= {"refined": True, "passes": found.passes, "samples": found.passes, "exact": found.exact}
-        diagnostics |= {"origin": found.origin, "total": found.total, "logit_error": 0.0, "reached": found.reached}
+        real = InputGame.of(reading, question, game.removal)
+        better = refine(real, game, direction, phi, errors["shapley_se"], question)
+        phi, errors["shapley_se"] = better.shapley, better.se
+        diagnostics |= {"refined": True, "passes": better.passes, "samples": better.passes, "exact": better.exact}
+        diagnostics |= {"origin": better.origin, "total": better.total, "logit_error": 0.0, "reached": better.reached}
     diagnostics["efficiency_gap"] = abs(float(phi.sum()) - diagnostics["total"])
     claims = check(reading, game, question) if question.check else unchecked(reading, game, question)
-    marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(question.temperature)
+    marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(question.temperature_factor)
     diagnostics |= {"alpha_exact": marginals.exact, "alpha_converged": marginals.converged}
     return Attribution(
         scores=phi,
@@ -90,7 +89,9 @@ class Claims:
     diagnostics: dict[str, Any]
 
 
-def decided(logits: Float[Tensor, "... labels"], labels: tuple[str, ...], question: Question) -> Float[Tensor, "... "]:
+def margin_of(
+    logits: Float[Tensor, "... labels"], labels: tuple[str, ...], question: Question
+) -> Float[Tensor, "... "]:
     """How far the answer is kept: logit of what is said of the whole less the best other, or target less contrast."""
     if question.contrast is not None:
         return logits @ question.direction(labels)
@@ -104,10 +105,10 @@ def unchecked(reading: Reading, game: WordGame, question: Question) -> Claims:
     """The same claims on the word of the game alone."""
     labels = reading.nli.labels
     now, logits = _alone(reading, game, question)
-    margin = decided(logits, labels, question)
+    margin = margin_of(logits, labels, question)
     swing = tuple(i for i in range(game.players) if (float(margin[i]) > 0) != now)
     path, floor = _path(game, labels, question), _floor(reading, game, question)
-    margins = decided(game.logits(torch.stack(path)), labels, question).tolist()
+    margins = margin_of(game.logits(torch.stack(path)), labels, question).tolist()
     kept = [C for C, m in zip(path, margins, strict=True) if m > floor + MARGIN]
     rationale = _places(min(kept, key=lambda C: int(C.sum()))) if kept and now else None
     becomes = [_said(logits[i], labels, question) for i in swing]
@@ -118,14 +119,14 @@ def check(reading: Reading, game: WordGame, question: Question) -> Claims:
     """Words that the game finds most likely to swing, and sets that it finds to keep the answer, tried for real."""
     labels, n = reading.nli.labels, game.players
     now, logits = _alone(reading, game, question)
-    margin = decided(logits, labels, question)
+    margin = margin_of(logits, labels, question)
     order = (margin if now else -margin).argsort(stable=True).tolist()
     singles = sorted(order[:SINGLES])
     floor = _floor(reading, game, question)
     sets = _candidates(game, labels, question, floor) if now else []
     tried = torch.stack([*(_without(n, i) for i in singles), *sets])
     answers = evaluate(reading, tried, game.removal).double()
-    margins = decided(answers, labels, question)
+    margins = margin_of(answers, labels, question)
     kept = (margins > 0).tolist()
     swing = tuple(i for place, i in enumerate(singles) if kept[place] != now)
     becomes = [_said(answers[singles.index(i)], labels, question) for i in swing]
@@ -149,28 +150,26 @@ def _alone(reading: Reading, game: WordGame, question: Question) -> tuple[bool, 
     The model's own logits are known; the game is asked only for the change.
     """
     labels, n = reading.nli.labels, game.players
-    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
     whole = torch.ones(1, n, dtype=torch.bool)
     change = game.logits(~torch.eye(n, dtype=torch.bool)) - game.logits(whole)
-    return bool(decided(said, labels, question) > 0), said + change
+    return bool(margin_of(reading.logits, labels, question) > 0), reading.logits + change
 
 
 def _path(game: WordGame, labels: tuple[str, ...], question: Question) -> list[Bool[Tensor, "words"]]:
     """From all words to one, each time without the word that the answer misses least: sets of every size."""
     C = torch.ones(game.players, dtype=torch.bool)
-    found = [C]
+    path = [C]
     while int(C.sum()) > 1:
         places = C.nonzero().flatten()
         C = C.clone()
-        C[places[int(decided(game.without_each(C), labels, question).argmax())]] = False
-        found.append(C)
-    return found
+        C[places[int(margin_of(game.without_each(C), labels, question).argmax())]] = False
+        path.append(C)
+    return path
 
 
 def _floor(reading: Reading, game: WordGame, question: Question) -> float:
     """The margin that a rationale must hold: 0, or half of what words add where no word at all gives the answer too."""
-    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
-    nothing, whole = (float(decided(z, reading.nli.labels, question)) for z in (game.base.double(), said))
+    nothing, whole = (float(margin_of(z, reading.nli.labels, question)) for z in (game.base.double(), reading.logits))
     return 0.0 if nothing <= 0 or whole <= nothing else (nothing + whole) / 2.0
 
 
@@ -179,7 +178,7 @@ def _candidates(
 ) -> list[Bool[Tensor, "words"]]:
     """Sets that may keep the answer, the shortest that the game trusts first; up to half of the words, then more."""
     path, n = _path(game, labels, question), game.players
-    decides = decided(game.logits(torch.stack(path)), labels, question).tolist()
+    decides = margin_of(game.logits(torch.stack(path)), labels, question).tolist()
     margins = {int(C.sum()): m for C, m in zip(path, decides, strict=True)}
     by_size = {int(C.sum()): C for C in path}
     least = min((k for k, m in margins.items() if m > floor), default=n)

@@ -15,7 +15,7 @@ A *swing word* is one without which, all others left in place, the head decides 
 largest logit, or, with a contrast, the other of the two.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -23,8 +23,8 @@ from torch import nn
 
 from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
-from neurogame.explanation import grounded
-from neurogame.explanation.reading import Attribution, Passes, Question, Reading, has_readout
+from neurogame.explanation.methods import grounded
+from neurogame.explanation.reading import Attribution, Passes, Question, Reading, is_grounded
 from neurogame.modeling.heads import pooling_of
 from neurogame.modeling.model import FeedForward
 from neurogame.readout import balanced
@@ -75,8 +75,8 @@ class Game:
         self.passes.head += C.numel() // C.shape[-1]
         with torch.inference_mode():
             present = nn.functional.pad(C.reshape(-1, C.shape[-1]), (0, 1), value=1).split(_BLOCK)
-            found = [self.classifier.of_sums(block.to(self.terms), self.terms) for block in present]
-            return torch.cat(found).reshape(*C.shape[:-1], -1).double().cpu()
+            logits = [self.classifier.of_sums(block.to(self.terms), self.terms) for block in present]
+            return torch.cat(logits).reshape(*C.shape[:-1], -1).double().cpu()
 
     def __call__(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "..."]:
         """ℓ(S ∪ C)."""
@@ -94,11 +94,6 @@ def applies(model: object) -> bool:
     """Whether there is a game of the decision: a grounded one, or what the model classifies is a sum over tokens."""
     pooling = pooling_of(model)
     return is_grounded(model) or (pooling is not None and pooling.additive)
-
-
-def is_grounded(model: object) -> bool:
-    """Whether the logits are read from games, or an explainer has been fitted to them."""
-    return has_readout(model) or getattr(model, "explainer", None) is not None
 
 
 def game_of(reading: Reading, target: str, contrast: str | None) -> Game:
@@ -121,34 +116,25 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         return grounded.attribute(reading, question)
     v = game_of(reading, question.target, question.contrast)
     n = v.players
-    found = enumerated(v, n) if n <= EXACT else _sampled(v, n, question.samples or usual(n), question.seed)
+    values = enumerate_game(v, n) if n <= EXACT else _sample(v, n, question.samples or usual_samples(n), question.seed)
     everyone = torch.ones(n, dtype=torch.bool)
     logits = v.logits(everyone)
     origin, outside, total = v.origin, float(v(~everyone)), float(logits @ v.direction)
     swing, becomes = swings(v, reading.nli.labels, question)
-    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
-    assert found.shapley is not None
+    assert values.shapley is not None
     diagnostics: dict[str, Any] = {
-        **found.diagnostics,
+        **values.diagnostics,
         "origin": origin,
         "outside": outside - origin,
         "total": total - origin,
-        "efficiency_gap": abs(float(found.shapley.sum()) + outside - total),
-        "logit_error": float((logits - said).abs().max()),
+        "efficiency_gap": abs(float(values.shapley.sum()) + outside - total),
+        "logit_error": float((logits - reading.logits).abs().max()),
         "swing_to": becomes,
     }
-    return Attribution(
-        scores=found.shapley,
-        shapley=found.shapley,
-        banzhaf=found.banzhaf,
-        interactions=found.interactions,
-        swing=swing,
-        errors=found.errors,
-        diagnostics=diagnostics,
-    )
+    return replace(values, swing=swing, diagnostics=diagnostics)
 
 
-def enumerated(v: LogitGame, n: int) -> Attribution:
+def enumerate_game(v: LogitGame, n: int) -> Attribution:
     """All 2ⁿ coalitions."""
     table = v(exact.all_coalitions(n))
     phi, nothing = exact.shapley(table), torch.zeros(n)
@@ -169,12 +155,12 @@ def enumerated(v: LogitGame, n: int) -> Attribution:
     )
 
 
-def usual(n: int) -> int:
+def usual_samples(n: int) -> int:
     """Coalitions per law for n words: a number of evaluations, whatever the length."""
     return max(SAMPLES[0], min(SAMPLES[1], EVALUATIONS // (2 * (n + 1)) // 2 * 2))
 
 
-def _sampled(v: Game, n: int, samples: int, seed: int) -> Attribution:
+def _sample(v: Game, n: int, samples: int, seed: int) -> Attribution:
     """Values from `samples` coalitions per law; pairs from as many as PAIR_EVALUATIONS allows.
 
     The pairs come in two independent halves, whose difference is their error.

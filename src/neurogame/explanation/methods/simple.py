@@ -48,9 +48,7 @@ def _from_cls(reading: Reading) -> Float[Tensor, "heads tokens"]:
     """The row of [CLS], the first token where a tokenizer has none, in the last layer's attention."""
     ids, cls = reading.inputs["input_ids"][0], reading.nli.tokenizer.cls_token_id
     place = next((i for i, token in enumerate(ids.tolist()) if token == cls), 0)
-    model = sharing(reading.model)
-    # the fused kernels, which are faster, do not keep the weights
-    (model if pooling_of(model) is None else model.encoder).set_attn_implementation("eager")
+    model = sharing(reading.model, attention="eager")  # the fused kernels, which are faster, do not keep the weights
     with torch.inference_mode(), reading.nli.own_tokens():
         reading.passes.add(1)
         layers = model(**reading.inputs, output_attentions=True).attentions

@@ -20,7 +20,7 @@ import torch
 from transformers import PreTrainedModel
 
 from neurogame._types import Float, Tensor
-from neurogame.explanation.gradients import differentiable
+from neurogame.explanation.methods.gradients import differentiable
 from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.modeling.heads import pooling_of
 
@@ -43,10 +43,9 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     points, weights = (torch.from_numpy(x) for x in np.polynomial.legendre.leggauss(steps))
     t = torch.cat([FADED + (1.0 - FADED) * (points + 1.0) / 2.0, torch.tensor([0.5, FADED, 1.0]).double()])
     parts = [_slopes(reading, question, some) for some in t.split(_BATCH)]
-    v, slope = (torch.cat(found) for found in zip(*parts, strict=True))
+    v, slope = map(torch.cat, zip(*parts, strict=True))
     phi, beta = (1.0 - FADED) / 2.0 * weights @ slope[:steps], slope[steps]
     faded, everyone = v[-2:].tolist()
-    said = torch.tensor(list(reading.prediction.logits.values()), dtype=torch.float64)
     diagnostics = {
         "exact": False,
         "steps": steps,
@@ -56,7 +55,7 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         "outside": 0.0,
         "total": everyone - faded,
         "efficiency_gap": abs(float(phi.sum()) - (everyone - faded)),
-        "logit_error": abs(everyone - float(said @ question.direction(reading.nli.labels))),
+        "logit_error": abs(everyone - float(reading.logits @ question.direction(reading.nli.labels))),
     }
     return Attribution(phi, phi, beta, diagnostics=diagnostics)
 
@@ -84,5 +83,5 @@ def value(reading: Reading, question: Question, m: Float[Tensor, "points read"])
     weights = model.pool(x, real, model.players(ids, real)).weights
     terms = pooling.terms(x, weights)
     logits = model.classify((terms * present.to(terms).unsqueeze(-1)).sum(1))
-    found: Tensor = logits.double().cpu() @ question.direction(reading.nli.labels)
-    return found
+    values: Tensor = logits.double().cpu() @ question.direction(reading.nli.labels)
+    return values

@@ -1,0 +1,209 @@
+"""`explain`: a question about a pair is checked, a method answers it, the answer becomes an `Explanation`.
+
+    Question ──check──▶ read(pair) ──▶ METHODS[name].attribute(reading, question) ──▶ Explanation
+
+Removed words and another temperature change the reading, never the model.
+"""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from neurogame import labels
+from neurogame.classifier import Classifier
+from neurogame.data.words import cut_words
+from neurogame.explanation.mechanism import Mechanism, mechanism
+from neurogame.explanation.methods import METHODS, MethodName, best, methods_for, named
+from neurogame.explanation.reading import Attribution, Question, Reading, is_grounded, read
+from neurogame.explanation.record import Explanation, plain
+from neurogame.explanation.temperature import FOLLOWING, heated
+from neurogame.validation import check_choice
+
+
+def explain(
+    nli: Classifier, premise: str, hypothesis: str, question: Question | None = None, **options: Any
+) -> Explanation:
+    """What each word of a pair did.
+
+    Args:
+        nli: the classifier.
+        premise: a sentence; one of the two may be empty.
+        hypothesis: a sentence.
+        question: what is asked; None: the fields of a `Question` given as options.
+        options: fields of `Question`, which replace those of `question`.
+
+    Returns:
+        One number per word, and what else the method knows. With `removed` or `temperature_factor` the diagnostics
+        have both, and γ as it was used.
+
+    Raises:
+        ValueError: a method, label or option that does not suit the model; one line that names it and what is allowed.
+        TypeError: an option that does not exist.
+
+    Example:
+        >>> explain(nli, "A man sleeps.", "Nobody is awake.", target="neutral").show()  # doctest: +SKIP
+        >>> explain(nli, "A man sleeps.", "Nobody is awake.", Question(removed=[1])).scores  # doctest: +SKIP
+    """
+    start = time.perf_counter()
+    question = Question(**options) if question is None else replace(question, **options)
+    _check_texts(premise, hypothesis)
+    method = _method(nli, question)
+    question = _labelled(nli, method, question)
+    reading = read(nli, premise, hypothesis, "token" if question.level == "token" else "word", question.removed)
+    if not reading.units.read:
+        raise ValueError(f"no word of {premise!r:.40}, {hypothesis!r:.40} becomes a token of {nli.name}")
+    if not _is_own_temperature(reading, method, question):
+        reading = heated(reading, question.temperature_factor)
+    if METHODS[method].has_target and question.target is None:
+        question = replace(question, target=reading.prediction.label)
+        _check_contrast(nli, question, " (the predicted label, since none was given)")
+    return _record(reading, METHODS[method].attribute(reading, question), method, question, start)
+
+
+def _is_own_temperature(reading: Reading, method: str, question: Question) -> bool:
+    """Whether the weights are read as they are: no other γ, or that of a grounded game, which changes no logit."""
+    return question.temperature_factor == 1 or (method == "decision" and is_grounded(reading.model))
+
+
+def _record(reading: Reading, said: Attribution, method: str, question: Question, start: float) -> Explanation:
+    """Numbers of read units as numbers of all units, tensors as plain values."""
+    units, inside = reading.units, mechanism(reading) if said.alpha is None else Mechanism(said.alpha.unsqueeze(0))
+    layer = {name: getattr(inside, name) for name in ("alpha", "field", "gate")}
+    per_head = {**layer, **said.per_head} if said.alpha is None else said.per_head
+    trajectory = reading.trajectory if said.alpha is None else None
+    diagnostics = {
+        "model": reading.nli.name,
+        "explains": METHODS[method].explains,
+        "players": len(units.read),
+        **{name: units.listed(error) for name, error in said.errors.items()},
+        **said.diagnostics,
+        **inside.diagnostics,
+        "trajectory": None if trajectory is None else list(zip(*units.rows(trajectory), strict=True)),
+        "tokens": len(units.unit_of),
+        "max_length": reading.nli.max_length,
+        "truncated": cut_words(reading.tokens),
+        "silent": [units.names[i] for i in units.silent],
+        "unknown": _unknown(reading),
+        "unread": sorted((*units.truncated, *units.silent)),
+        "asked_samples": question.samples,
+        "seed": question.seed,
+        "encoder_passes": reading.passes.encoder,
+        "head_passes": reading.passes.head,
+        "seconds": time.perf_counter() - start,
+    }
+    if question.changes:
+        diagnostics |= {"removed": sorted(set(question.removed)), "temperature_factor": question.temperature_factor}
+        diagnostics["unread"] = sorted({*diagnostics["unread"], *question.removed})
+        if not _is_own_temperature(reading, method, question):
+            diagnostics["gamma"] = [question.temperature_factor * gamma for gamma in diagnostics["gamma"]]
+    return Explanation(
+        premise=reading.tokens.texts[0],
+        hypothesis=reading.tokens.texts[1],
+        method=method,
+        level=question.level,
+        target=question.target,
+        contrast=question.contrast,
+        prediction=reading.prediction,
+        words=units.names,
+        sides=units.sides,
+        scores=units.listed(said.scores),
+        shapley=None if said.shapley is None else units.listed(said.shapley),
+        banzhaf=None if said.banzhaf is None else units.listed(said.banzhaf),
+        **{name: None if x is None else units.listed(x.mean(0)) for name, x in layer.items()},
+        interactions=None if said.interactions is None else units.matrix(said.interactions),
+        per_head={name: units.rows(x) for name, x in per_head.items() if x is not None},
+        swing=tuple(units.read[i] for i in said.swing),
+        diagnostics=plain(diagnostics),
+        rationale=None if said.rationale is None else tuple(units.read[i] for i in said.rationale),
+    )
+
+
+def _unknown(reading: Reading) -> list[str]:
+    """Words that the tokenizer has no piece of: all the same to the model."""
+    unknown, units = reading.nli.tokenizer.unk_token_id, reading.units
+    if unknown is None:
+        return []
+    strange = reading.tokens.inputs["input_ids"][0] == unknown
+    return [units.names[i] for i in units.read if bool(strange[units.unit_of == i].all())]
+
+
+def _check_texts(premise: object, hypothesis: object) -> None:
+    for name, text in (("premise", premise), ("hypothesis", hypothesis)):
+        if not isinstance(text, str):
+            raise ValueError(f"{name} must be a string, got {text!r:.60}; explain takes one pair, two sentences")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} is not valid Unicode (half of a surrogate pair): {text!r:.80}") from None
+    if not f"{premise}{hypothesis}".strip():
+        raise ValueError("premise and hypothesis are both empty: there is no word to explain")
+
+
+def _check_method(nli: Classifier, method: str) -> None:
+    """The method must suit the model; `need` checks its packages."""
+    if not METHODS[method].applies(nli.model):
+        working = methods_for(nli.model)
+        head = getattr(nli.model.config, "head", None)
+        kind = type(nli.model).__name__ + (f" with head {head!r}" if isinstance(head, str) else "")
+        closed = getattr(nli.model, "closed", "")  # why it gives nothing but logits
+        allowed = ", ".join(map(repr, working))
+        raise ValueError(
+            f"method = {method!r} does not work for {nli.name}, a {kind}{closed}; methods that do: {allowed}"
+        )
+
+
+def _method(nli: Classifier, question: Question) -> str:
+    """The method that is asked for; it must suit the model, the work and the temperature."""
+    factor, samples, error = question.temperature_factor, question.samples, question.error
+    if question.method is not None:
+        method = named(question.method)
+    else:  # the best that follows the temperature
+        method = best(nli.model)
+        method = "decision" if factor != 1 and method not in FOLLOWING else method
+    check_choice("method", method, MethodName)
+    if factor != 1 and method not in FOLLOWING:
+        raise ValueError(
+            f"temperature_factor = {factor!r:.20}: method = {method!r} asks the model as it is; methods "
+            f"that follow the temperature: {', '.join(sorted(FOLLOWING))}"
+        )
+    _check_method(nli, method)
+    if samples is not None and METHODS[method].samples is None:
+        takers = ", ".join(repr(name) for name, other in METHODS.items() if other.samples)
+        raise ValueError(f"samples = {samples!r:.20}: method = {method!r} takes none; methods that do: {takers}")
+    if error is not None and (method != "decision" or not is_grounded(nli.model)):
+        raise ValueError(f"error = {error}: only method = 'decision' on a grounded game is refined until an error")
+    if error is not None and samples is None:
+        raise ValueError(f"error = {error}: samples must say how many forward passes may be spent to reach it")
+    return method
+
+
+def _labelled(nli: Classifier, method: str, question: Question) -> Question:
+    """The question with labels as the model spells them."""
+    target, contrast = (_label(nli, name, getattr(question, name)) for name in ("target", "contrast"))
+    if not METHODS[method].has_target and (target or contrast):
+        given = "target" if target else "contrast"
+        raise ValueError(
+            f"{given} = {(target or contrast)!r}: method = {method!r} is the same for every label and takes none"
+        )
+    question = replace(question, target=target, contrast=contrast)
+    _check_contrast(nli, question)
+    return question
+
+
+def _check_contrast(nli: Classifier, question: Question, implied: str = "") -> None:
+    if question.contrast is not None and question.target == question.contrast:
+        others = ", ".join(repr(name) for name in nli.labels if name != question.target)
+        raise ValueError(f"contrast = {question.contrast!r} is the target itself{implied}; allowed: {others}")
+
+
+def _label(nli: Classifier, name: str, label: object) -> str | None:
+    """A label as the model spells it; a usual spelling of it will do."""
+    if label is None or label in nli.labels:
+        return None if label is None else str(label)
+    try:
+        spelled = labels.canonical(label) if isinstance(label, str) else None
+    except labels.UnknownLabelError:
+        spelled = None
+    if spelled is None or spelled not in nli.labels:
+        raise ValueError(f"{name} = {label!r:.60} is not a label of {nli.name}; allowed: {', '.join(nli.labels)}")
+    return spelled
