@@ -23,6 +23,7 @@ ROOMS = (
     ("export",),
     ("opening",),
     ("grounding",),
+    ("jobs",),
     ("explanation",),
     ("grounding.explainer",),  # a game that was fitted, and explains by itself
     ("nli",),
