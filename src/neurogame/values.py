@@ -40,7 +40,15 @@ from neurogame.marginals import (
     walk,
     walk_game,
 )
-from neurogame.validation import as_anchor, as_mask, check_choice, check_count, check_positive, check_vectors
+from neurogame.validation import (
+    as_anchor,
+    as_mask,
+    check_choice,
+    check_count,
+    check_norms,
+    check_positive,
+    check_vectors,
+)
 
 Estimator = Literal["paired", "algorithm1"]
 Couplings = Literal["pairs", "linear", "auto", "none"]
@@ -188,6 +196,7 @@ def estimate(
     with torch.autocast(V.device.type, enabled=False):
         V = V if V.dtype == torch.float64 else V.float()
         V = (V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)).contiguous()
+        check_norms(V, validate)
         if anchor is not None:
             anchor = as_anchor(anchor, V)
         source = sampling.source_of(generator, V.device)
