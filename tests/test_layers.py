@@ -27,7 +27,7 @@ ROOMS = (
     ("explanation",),
     ("grounding.explainer",),  # a game that was fitted, and explains by itself
     ("nli",),
-    ("about", "prediction", "evaluation"),
+    ("about", "batch", "prediction", "evaluation"),
     ("faithfulness",),
     ("training", "serving"),
     ("benchmark",),
