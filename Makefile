@@ -9,7 +9,7 @@ TESTS ?= tests
 TORCH ?= 2.13.0
 COMPAT := $(addprefix tests/test_, attention.py modeling.py dam_esim.py families.py nli.py embedded.py training_run.py packaging.py)
 
-.PHONY: explain test test-slow lint bench docs fuzz load attack compat clean
+.PHONY: explain test test-slow lint bench docs fuzz load attack cluster compat clean
 .DELETE_ON_ERROR:
 
 explain: $(VENV)/.installed
@@ -53,6 +53,11 @@ load: $(VENV)/.benched
 # What once stopped `neurogame serve`, against a real one on 127.0.0.1: a table of figures, ten minutes at most.
 attack: $(VENV)/.tested
 	OMP_NUM_THREADS=1 $(BIN)/python tests/attack/run.py
+
+# A real Ray on this machine: two workers, one of them killed.
+cluster: $(VENV)/.tested
+	$(PIP) -e '.[test,cluster]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow tests/test_batch.py
 
 # The oldest and the newest versions that pyproject.toml admits, each in an environment of its own. What they warn of in
 # each other (an old typer of a new click) is not ours to fail on.

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from neurogame import LinearCoupling, NeuroGameAttention, NeuroGameOutput
+from neurogame import LinearCoupling, NeuroGameAttention, NeuroGameOutput, values
 
 F64 = torch.float64
 
@@ -372,3 +372,28 @@ def test_modules_and_records_travel():
     assert torch.equal(record.alpha, found.alpha)
     assert torch.equal(record.values.efficiency_gap, found.values.efficiency_gap)
     assert torch.equal(record.spin_state.spectral_radius, found.spin_state.spectral_radius)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_norms_that_overflow_are_an_error(preset):
+    """From 1e19 on they were infinite, and every α ½, without a word."""
+    module = layer(16, 2, preset=preset).eval()
+    x = bert_like(1, 2, 5, 16)
+    for size in (1e19, 1e25, 1e38):
+        with pytest.raises(ValueError, match=r"V holds numbers up to .*overflow torch\.float32"):
+            module(size * x)
+        with pytest.raises(ValueError, match="overflow"):
+            values.estimate(size * x)
+
+
+def test_large_numbers_that_fit_are_played_as_small_ones():
+    module, x = layer(16, 2).eval(), bert_like(1, 2, 5, 16)
+    with torch.no_grad():
+        expected = module(x).shapley
+        found = module(1e15 * x).shapley
+        torch.testing.assert_close(found / 1e15, expected, rtol=1e-4, atol=1e-5)
+        far = module.double()(1e25 * x.double()).shapley
+        torch.testing.assert_close((far / 1e25).float(), expected, rtol=1e-4, atol=1e-5)
+        padded = torch.cat([x, torch.full((2, 1, 16), 1e30)], 1)  # of no consequence behind the mask
+        mask = torch.tensor([[True] * 5 + [False]] * 2)
+        torch.testing.assert_close(module.float()(padded, mask).shapley[..., :5], expected)

@@ -163,6 +163,10 @@ def test_a_column_that_occurs_twice_is_ambiguous(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("premise,hypothesis,premise,label\na,b,c,n\n")
     assert "'premise' occurs twice" in fault(path)
+    path.write_text("premise,hypothesis,id,label,id\na,b,1,n,2\n")
+    assert "'id' occurs twice" in fault(path)
+    path.write_text("premise,hypothesis,label,,\na,b,n,,\n")  # what a spreadsheet leaves at the right
+    assert len(read(path)) == 1
 
 
 def test_label_names(tmp_path):
@@ -211,6 +215,12 @@ BAD_JSON = {
     "listed label": ({**GOOD, "label": ["n"]}, "is unknown"),
     "odd digit": ({**GOOD, "label": "²"}, ""),
     "deep": ("[" * 100_000, "not valid JSON"),
+    "NaN in another column": ('{"premise": "a", "hypothesis": "b", "label": "n", "x": NaN}', "NaN is no JSON value"),
+    "infinity, nested": ('{"premise": "a", "hypothesis": "b", "label": "n", "x": [-Infinity]}', "-Infinity is no JSON"),
+    "too large": ('{"premise": "a", "hypothesis": "b", "label": "n", "x": 1e400}', "the number 1e400 is too large"),
+    "a key twice": ('{"premise": "a", "premise": "c", "hypothesis": "b", "label": "n"}', "'premise' is given twice"),
+    "an extra key twice": ('{"premise": "a", "hypothesis": "b", "x": 1, "label": "n", "x": 1}', "'x' is given twice"),
+    "a key twice, nested": ('{"premise": "a", "hypothesis": "b", "label": "n", "x": {"y": 1, "y": 2}}', "'y' is given"),
 }
 
 
@@ -244,6 +254,23 @@ def test_a_malformed_csv_row(tmp_path, row, reason):
     assert message.startswith(f"{path}:3: ")
     assert reason in message
     assert len(read(path, on_error="skip")) == 2
+
+
+@pytest.mark.parametrize("end", ["", '"', '"x,"', '","\n'])
+def test_a_quote_that_swallows_many_rows_ends_the_file(tmp_path, end):
+    """Closed by chance or never: nobody knows how many rows are lost."""
+    path = tmp_path / "x.csv"
+    path.write_text("premise,hypothesis,label\na,b,n\n" + '"c,d,e\n' + "e,f,n\n" * 100 + end)
+    *_, pair, last = iterate(path, on_error="skip")
+    assert isinstance(pair, Pair)
+    assert (last.line, last.is_end) == (3, True)
+    assert fault(path).startswith(f"{path}:3: ")
+
+
+def test_a_text_of_many_lines_is_no_such_row(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("premise,hypothesis,label\n" + '"' + "line\n" * 500 + '",b,n\nc,d,e\n')
+    assert [len(pair.premise) for pair in read(path)] == [2500, 1]
 
 
 def test_an_unbalanced_quote_is_named_where_it_opens(tmp_path):
@@ -333,8 +360,8 @@ def test_missing_files_name_the_nearest(tmp_path):
     assert "nothing in" in fault(tmp_path / "zzz")
     assert "nor does the folder" in fault(tmp_path / "nowhere" / "x.csv")
     assert "is a folder" in fault(tmp_path)
-    (tmp_path / "x.parquet").write_bytes(b"PAR1")
-    assert "suffix is unknown; allowed: .csv" in fault(tmp_path / "x.parquet")
+    (tmp_path / "x.xlsx").write_bytes(b"PK")
+    assert "suffix is unknown; allowed: .csv" in fault(tmp_path / "x.xlsx")
 
 
 def test_one_json_array_is_not_json_lines(tmp_path):

@@ -139,10 +139,13 @@ def test_an_interrupted_run_goes_on(nli, source, tmp_path, monkeypatch):
 
 def test_other_columns_are_another_run(nli, tmp_path, monkeypatch):
     source, folder = tmp_path / "pairs.csv", tmp_path / "out"
-    source.write_text("premise,hypothesis,other\na dog .,a man .,the girl .\n")
+    source.write_text("premise,hypothesis,other\na dog .,a man .,the girl .\na cat .,a man .,the boat .\n")
+    explain = collection.explain
 
-    def stop(self, *texts, **question):
-        raise KeyboardInterrupt
+    def stop(self, premise, *texts, **question):
+        if "cat" in premise:
+            raise KeyboardInterrupt
+        return explain(self, premise, *texts, **question)
 
     with monkeypatch.context() as patched:
         patched.setattr(collection, "explain", stop)
@@ -151,8 +154,66 @@ def test_other_columns_are_another_run(nli, tmp_path, monkeypatch):
     for columns in (None, {"premise": "other"}):
         with pytest.raises(ValueError, match="another columns"):
             collection.explain_file(nli, source, folder, columns=columns, resume=True)
-    assert collection.explain_file(nli, source, folder, columns={"hypothesis": "other"}, resume=True).explained == 1
+    assert collection.explain_file(nli, source, folder, columns={"hypothesis": "other"}, resume=True).explained == 2
     assert lines(folder)[0]["hypothesis"] == "the girl ."
+
+
+@pytest.fixture
+def swallowing(tmp_path):
+    """A quote in the third row that is never closed."""
+    path = tmp_path / "pairs.csv"
+    path.write_text('premise,hypothesis\na dog .,a man .\na cat .,a man .\n"a girl .,a man .\na book .,a man .\n')
+    return path
+
+
+def test_a_source_that_cannot_be_read_to_its_end(model, swallowing, tmp_path):
+    """One malformed row it was, and exit 0."""
+    folder = tmp_path / "out"
+    for _ in range(2):
+        result = run(swallowing, "-m", model, "-o", folder, *["--resume"] * folder.exists(), code=1)
+        assert "pairs.csv:4: " in result.stderr
+        assert result.stderr.count("\n") == 1
+    assert "pairs.csv:4: " in run(swallowing, "-m", model, "--json", code=1).stderr
+    assert not (folder / collection.LINES).exists()
+    whole = swallowing.read_text().replace('"', "")
+    swallowing.write_text(whole.replace("a dog", "two dogs"))
+    assert "its first 2 rows differ" in run(swallowing, "-m", model, "-o", folder, "--resume", code=1).stderr
+    swallowing.write_text(whole)
+    run(swallowing, "-m", model, "-o", folder, "--resume")
+    assert [row["premise"] for row in lines(folder)] == ["a dog .", "a cat .", "a girl .", "a book ."]
+    assert sorted(path.name for path in folder.iterdir()) == ["explanations.jsonl", "index.html", "pairs"]
+
+
+def test_a_source_that_has_changed_since_is_refused(nli, swallowing, tmp_path, monkeypatch):
+    swallowing.write_text(swallowing.read_text().replace('"', ""))
+    folder, explain = tmp_path / "out", collection.explain
+
+    def stop(self, premise, *texts, **question):
+        if "girl" in premise:
+            raise KeyboardInterrupt
+        return explain(self, premise, *texts, **question)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(collection, "explain", stop)
+        with pytest.raises(KeyboardInterrupt):
+            collection.explain_file(nli, swallowing, folder)
+    swallowing.write_text(swallowing.read_text().replace("a book", "a song"))  # of a row that was not done yet
+    with pytest.raises(ValueError, match="another source: the file has changed since"):
+        collection.explain_file(nli, swallowing, folder, resume=True)
+
+
+def test_links_are_not_followed(nli, source, tmp_path):
+    folder, precious = tmp_path / "out", tmp_path / "precious"
+    folder.mkdir()
+    precious.write_text("do not touch\n")
+    for suffix in (".part", ".part.journal"):
+        link = folder / f"{collection.LINES}{suffix}"
+        link.symlink_to(precious)
+        for resume in (True, False):
+            with pytest.raises((ValueError, OSError)):
+                collection.explain_file(nli, source, folder, resume=resume)
+        link.unlink()
+    assert precious.read_text() == "do not touch\n"
 
 
 def test_lines_without_their_question_cannot_be_resumed(nli, source, tmp_path):
@@ -160,7 +221,7 @@ def test_lines_without_their_question_cannot_be_resumed(nli, source, tmp_path):
     folder.mkdir()
     (folder / f"{collection.LINES}.part").write_text('{"row": 1, "error": "x"}\n')
     for resume in (True, False):
-        with pytest.raises(ValueError, match=r"out holds lines but no run\.json: it cannot be resumed; choose another"):
+        with pytest.raises(ValueError, match=r"explanations\.jsonl\.part has no journal beside it"):
             collection.explain_file(nli, source, folder, resume=resume)
 
 

@@ -23,10 +23,11 @@ ROOMS = (
     ("export",),
     ("opening",),
     ("grounding",),
+    ("jobs",),
     ("explanation",),
     ("grounding.explainer",),  # a game that was fitted, and explains by itself
     ("nli",),
-    ("about", "prediction", "evaluation"),
+    ("about", "batch", "prediction", "evaluation"),
     ("training", "serving"),
     ("faithfulness",),  # the former name of a part of neurogame_bench
     ("cli", "__main__"),

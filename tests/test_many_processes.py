@@ -75,7 +75,7 @@ def test_the_processes_of_accelerate_share_a_file(place, tmp_path):
 KILLED = """
 import os, signal, sys
 from neurogame.cli import app
-from neurogame.prediction import parts
+from neurogame.jobs import parts
 real = parts.Part.write
 
 def write(part, mark, data):
@@ -117,7 +117,7 @@ def test_a_process_knows_its_part_from_its_environment(place, tmp_path, monkeypa
     assert out.read_bytes() == (place / "alone.jsonl").read_bytes()
     for more, message in (
         ((*arguments(place, out), "--shard", "1/2"), "the 2 processes of this launch share the file by themselves"),
-        (("predict", place / "rows.csv", "-m", place / "model"), "only a file can be gone on with, or be written in"),
+        (("predict", place / "rows.csv", "-m", place / "model"), "--resume and --shard need -o FILE"),
         (("predict", "-", "-m", place / "model", "-o", tmp_path / "new.csv"), "- can be read only once"),
     ):
         result = alone.invoke(app, [str(text) for text in more])

@@ -339,8 +339,9 @@ def test_what_can_be_refused_is_refused_before_a_model_is_asked(tmp_path):
         ("there.jsonl", "exists already"),
         ("link.csv", "exists already"),
         ("a.csv", "exists already"),
-        ("out.xlsx", "written as .jsonl or .csv, it has '.xlsx'"),
+        ("out.xlsx", "written as .jsonl or .csv or .parquet or .arrow, it has '.xlsx'"),
         ("out", "it has no suffix"),
+        ("out.parquet.gz", "text may have .gz"),
         ("nowhere/out.csv", "folder .*nowhere does not exist"),
     ):
         for ask in (check, lambda *paths: predict_file(None, *paths)):

@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 from neurogame.cli import app
 from neurogame.data import formats
 from neurogame.data.pairs import DataError
+from neurogame.jobs import parts
 from neurogame.modeling.dam import DamForSequenceClassification
 from neurogame.nli import NLI, Prediction
-from neurogame.prediction import PartError, Shard, check, parts, predict_file
+from neurogame.prediction import PartError, Shard, check, predict_file
 from neurogame.prediction.file import fingerprint
 
 NAMES = ["out.jsonl", "out.csv", "out.jsonl.gz", "out.csv.gz"]
@@ -176,12 +177,12 @@ def test_another_job_is_not_gone_on_with(model, source, tmp_path):  # noqa: F811
         with pytest.raises(PartError, match=message):
             run(nli, copy, out, resume=True, **options)
     copy.write_text(text + "x,y,z\n")
-    with pytest.raises(PartError, match=r"another source \(\d+, now \d+\)"):
+    with pytest.raises(PartError, match="another source: the file has changed since"):
         run(model, copy, out, resume=True)
-    place = text.index("\n", len(text) // 6) - 2  # of a row that has been done
-    copy.write_text(text[:place] + "X" + text[place + 1 :])
-    with pytest.raises(PartError, match=r"another source: its first \d+ rows differ"):
-        run(model, copy, out, resume=True)
+    for place in (len(text) // 6, len(text) - 9):  # of a row that has been done, and of one that has not
+        copy.write_text(text[:place] + "X" + text[place + 1 :])
+        with pytest.raises(PartError, match="another source: the file has changed since"):
+            run(model, copy, out, resume=True)
     assert (tmp_path / "out.csv.part").read_bytes() == before
     copy.write_text(text)
     assert run(model, copy, out, resume=True).resumed > 0
@@ -224,7 +225,7 @@ def test_what_is_no_part_is_refused_and_stays(model, source, tmp_path):  # noqa:
 def test_only_a_file_can_be_gone_on_with(source, tmp_path):
     for arguments in (("-", tmp_path / "out.csv"), (source, None)):
         for options in ({"resume": True}, {"shard": Shard(1, 2)}):
-            with pytest.raises(DataError, match=r"read only once|only a file can be gone on with"):
+            with pytest.raises(DataError, match=r"read only once|need -o FILE"):
                 check(*arguments, **options)
 
 
@@ -284,6 +285,97 @@ def test_a_source_that_is_cut_gives_no_file(model, source, tmp_path):  # noqa: F
     assert not (tmp_path / "out.jsonl").exists()
     with pytest.raises(DataError, match="truncated or damaged"):
         run(model, cut, None)
+
+
+@pytest.mark.parametrize("on_error", ["skip", "raise"])
+@pytest.mark.parametrize("closed", [False, True], ids=["never closed", "closed by another quote"])
+def test_a_quote_that_swallows_rows_is_an_error_and_can_be_repaired(tmp_path, on_error, closed):
+    """It once made one malformed row of 100 000, with exit 0."""
+    rows = [f"{i},A goat.,Row {i}.\n" for i in range(120)]
+    whole = "id,premise,hypothesis\n" + "".join(rows)
+    rows[20] = '20,"A goat.,Row 20.\n'
+    if closed:
+        rows[100] = '100,"A goat.",Row 100.\n'
+    source, out = tmp_path / "rows.csv", tmp_path / "out.jsonl"
+    source.write_text("id,premise,hypothesis\n" + "".join(rows))
+    options = {"on_error": on_error, "chunk": 4}
+    with pytest.raises(DataError, match=r"rows\.csv:22: .*a double quote that opens here is not closed by line 1\d\d"):
+        run(Stub(), source, out, **options)
+    assert not out.exists()
+    done = CliRunner().invoke(app, ["predict", str(source), "-o", str(tmp_path / "other.csv")])
+    assert done.exit_code == 1
+    assert "rows.csv:22:" in done.stderr
+    with pytest.raises(DataError, match="not closed"):  # as it is, it can be read no further
+        run(Stub(), source, out, resume=True, **options)
+    source.write_text(whole.replace("0,A goat.", "0,A  goat."))
+    with pytest.raises(PartError, match="its first 20 rows differ"):
+        run(Stub(), source, out, resume=True, **options)
+    source.write_text(whole.replace("Row 50", "Row fifty"))  # repaired, behind what is done
+    done = run(Stub(), source, out, resume=True, **options)
+    assert (done.pairs, done.resumed) == (120, 20)
+    assert [row["id"] for row in lines_of(out.read_text())] == [str(i) for i in range(120)]
+    assert names(tmp_path) == ["out.jsonl", "rows.csv"]
+
+
+def test_a_repaired_source_may_follow_a_damaged_one_in_any_part(tmp_path):
+    """Parts that were complete before the repair, or begun after it, still belong together if all rows are the same."""
+    good = write_jsonl(tmp_path / "good.jsonl", [{"premise": p, "hypothesis": h} for p, h in PAIRS * 3])
+    source, out = tmp_path / "rows.jsonl.gz", tmp_path / "out.csv"
+    packed = gzip.compress(good.read_bytes(), compresslevel=0)  # stored as it is: the first rows can be read
+    source.write_bytes(packed[:-200])
+    with pytest.raises(DataError, match="truncated or damaged"):
+        run(Stub(), source, out, chunk=2, shard=Shard(1, 2))
+    source.write_bytes(packed)
+    for number in (2, 1):
+        run(Stub(), source, out, chunk=2, shard=Shard(number, 2), resume=True)
+    run(Stub(), good, tmp_path / "whole.csv", chunk=2)
+    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+@linux
+@pytest.mark.parametrize("suffix", [".part.journal", ".part", ".2-of-2.part.journal"])
+@pytest.mark.parametrize("target", ["precious", "absent"])
+def test_links_are_not_followed(model, source, tmp_path, monkeypatch, suffix, target):  # noqa: F811
+    out, precious = tmp_path / "out.jsonl", tmp_path / "precious"
+    precious.write_text("do not touch\n")
+    shard = Shard(2, 2) if "of" in suffix else Shard()
+    (tmp_path / f"out.jsonl{suffix}").symlink_to(tmp_path / target)
+    for resume in (True, False):
+        with pytest.raises(PartError, match="is a link or no file"):
+            run(model, source, out, resume=resume, shard=shard)
+    assert names(tmp_path) == sorted(["precious", f"out.jsonl{suffix}"])
+    monkeypatch.setattr(parts, "check", lambda *_, **__: None)  # as if it were made after the check
+    with pytest.raises(PartError, match=r"is a link|a part that was lost"):
+        run(model, source, out, resume=True, shard=shard)
+    assert precious.read_text() == "do not touch\n"
+
+
+@pytest.mark.parametrize("content", [b"my notes\n", b"{}\n", b'{"a": 1}\n{"b": 2}\n', b"\0\0\0\0", b"[1]\n"])
+def test_a_file_that_is_no_journal_is_not_overwritten(model, source, tmp_path, content):  # noqa: F811
+    out, journal, part = (tmp_path / f"out.jsonl{suffix}" for suffix in ("", ".part.journal", ".part"))
+    journal.write_bytes(content)
+    with pytest.raises(PartError, match="is no journal of ours"):
+        run(model, source, out, resume=True)
+    assert journal.read_bytes() == content
+    for torn in (b"", b'{"ver', b'{"version": "0.'):  # but this one is, of a process that was killed at once
+        journal.write_bytes(torn)
+        part.write_bytes(b"mine")
+        with pytest.raises(PartError, match="a part that was lost"):
+            run(model, source, out, resume=True)
+        assert part.read_bytes() == b"mine"
+        part.unlink()
+        assert run(model, source, out, resume=True).pairs == 34
+        out.unlink()
+
+
+def test_links_in_the_place_of_what_is_joined(model, source, whole, tmp_path):  # noqa: F811
+    precious, out = tmp_path / "precious", tmp_path / "out.csv"
+    precious.write_text("do not touch")
+    (tmp_path / f"out.csv.{parts._process()}.joined").symlink_to(precious)
+    for number in (1, 2):
+        run(model, source, out, shard=Shard(number, 2))
+    assert precious.read_text() == "do not touch"
+    assert out.read_bytes() == whole["out.csv"][0]
 
 
 def test_two_processes_do_not_write_one_part(model, source, tmp_path):  # noqa: F811

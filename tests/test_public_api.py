@@ -20,6 +20,7 @@ MODULES = {  # beyond `neurogame` itself: what API.md and the docs import by mod
     "neurogame.attention": ("AttentionConfig", "NeuroGameAttention", "NeuroGameOutput"),
     "neurogame.modeling": None,
     "neurogame.nli": ("NLI", "ModelError", "Prediction", "load"),
+    "neurogame.batch": ("Predict",),
     "neurogame.data": None,
     "neurogame.grounding": None,
     "neurogame.explanation": None,

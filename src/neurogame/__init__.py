@@ -43,7 +43,18 @@ _LATER = {
     "load": "nli",
 }
 _MODULES = frozenset(
-    {"data", "evaluation", "explanation", "export", "faithfulness", "grounding", "nli", "prediction", "training"}
+    {
+        "batch",
+        "data",
+        "evaluation",
+        "explanation",
+        "export",
+        "faithfulness",
+        "grounding",
+        "nli",
+        "prediction",
+        "training",
+    }
 )
 
 __all__ = [

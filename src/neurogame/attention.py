@@ -19,7 +19,7 @@ from neurogame._types import Bool, Float, Tensor
 from neurogame.couplings import LinearCoupling, exchanged
 from neurogame.game import Nonlinearity, safe_divide
 from neurogame.ising import Coupling, Gradient, Method, SpinState
-from neurogame.validation import as_mask, check_choice, check_count, check_vectors, full_precision
+from neurogame.validation import as_mask, check_choice, check_count, check_norms, check_vectors, full_precision
 from neurogame.values import Couplings, Estimator, GameValues, estimate, l1_normalise
 
 Anchor = Literal["learned", "cls"]
@@ -280,6 +280,7 @@ class NeuroGameAttention(nn.Module):
             gamma = self.gamma
             V = V if V.dtype == torch.float64 else V.float()
             V = V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)  # a padded token is a null player
+            check_norms(V, self.validate)
             gate = V.new_full(V.shape[:-1], config.gate or 0.0) if gate is None else torch.sigmoid(gate.to(V.dtype))
             source = sampling.source_of(generator, x.device)
             values = estimate(

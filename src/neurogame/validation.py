@@ -66,6 +66,23 @@ def check_vectors(V: Tensor, validate: bool | None = None, name: str = "V") -> N
         raise ValueError(f"{name} holds {bad} NaN or infinite entries; the layer below has probably diverged")
 
 
+def check_norms(V: Tensor, validate: bool | None = None) -> None:
+    """‖Σ_{i∈C} V_i‖² must fit the numbers of V for every coalition: one that is infinite says nothing of its members.
+
+    Args:
+        V: [..., tokens, dim], float32 or float64, 0 at padding.
+        validate: see `reads_values`.
+    """
+    if not reads_values(V, validate):
+        return
+    most = (torch.finfo(V.dtype).max / V.shape[-2]) ** 0.5  # ‖Σ V_i‖² ≤ n Σ ‖V_i‖²
+    if float(torch.linalg.vector_norm(V.detach())) > most:  # NaN is not silent: it stays NaN to the end
+        raise ValueError(
+            f"V holds numbers up to {float(V.detach().abs().max()):.3g}, with which the norms of coalitions overflow "
+            f"{V.dtype}; has the layer below diverged? Scale its output down, or use float64"
+        )
+
+
 def check_positive(name: str, value: float | Tensor, validate: bool | None = None) -> None:
     """A temperature: a positive number, or a tensor of them."""
     if isinstance(value, Tensor):

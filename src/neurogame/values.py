@@ -45,6 +45,7 @@ from neurogame.validation import (
     as_mask,
     check_choice,
     check_count,
+    check_norms,
     check_positive,
     check_vectors,
     full_precision,
@@ -207,6 +208,7 @@ def estimate(
     with full_precision(V.device):
         V = V if V.dtype == torch.float64 else V.float()
         V = (V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)).contiguous()
+        check_norms(V, validate)
         if anchor is not None:
             anchor = as_anchor(anchor, V)
         source = sampling.source_of(generator, V.device)

@@ -17,7 +17,7 @@ def explain(
         str,
         typer.Argument(
             metavar="PREMISE|FILE",
-            help="What is given; or, alone, a file of pairs: CSV, TSV or JSONL, gzipped or not; - is stdin.",
+            help="What is given; or, alone, a file of pairs: CSV, TSV, JSONL (or .gz), Parquet, Arrow; - is stdin.",
             show_default=False,
         ),
     ],
@@ -73,7 +73,10 @@ def explain(
     output: Annotated[
         Path | None,
         common.output(
-            "--output", "-o", metavar="FOLDER", help="Where a file's explanations go; by default NAME-explained."
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Where a file's explanations go, by default NAME-explained; a .parquet or .arrow file is a table.",
         ),
     ] = None,
     as_json: Annotated[
@@ -180,6 +183,8 @@ def _file(
                 collection.write(nli, islice(rows, reading["limit"]), sys.stdout, progress=advance, **question)
             return
         done = collection.explain_file(nli, source, folder, **reading, resume=resume, progress=advance, **question)
-    typer.echo(f"{common.in_one_line(done.summary())}\npages: {folder / 'index.html'}", err=True)
+    typer.echo(common.in_one_line(done.summary()), err=True)
+    if folder.is_dir():
+        typer.echo(f"pages: {folder / 'index.html'}", err=True)
     if as_json:
         common.print_json(done.to_dict())

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def predict(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV, TSV or JSONL, gzipped or not; - is stdin.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="CSV, TSV or JSONL, gzipped or not, Parquet or Arrow; - is stdin.")
+    ],
     model: common.Model = None,
     output: Annotated[
         Path | None,
@@ -22,7 +24,7 @@ def predict(
             "--output",
             "-o",
             metavar="FILE",
-            help="A new .jsonl or .csv file, with .gz gzipped; it appears when it is whole.",
+            help="A new .jsonl, .csv (with .gz gzipped), .parquet or .arrow file; it appears when it is whole.",
         ),
     ] = None,
     resume: Annotated[

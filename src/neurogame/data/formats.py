@@ -1,5 +1,7 @@
 """From the bytes of a file to numbered records: decompression, decoding, JSON lines, CSV and tab-separated text.
 
+Parquet and Arrow files are read by `columnar`.
+
 A record is (line, columns) or (line, reason why there are none). What the columns mean is decided in
 `reading`. Everything streams: one record is in memory at a time.
 """
@@ -7,6 +9,7 @@ A record is (line, columns) or (line, reason why there are none). What the colum
 import csv
 import gzip
 import json
+import math
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,23 +18,29 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from neurogame.data import columnar
+from neurogame.data.columnar import Columns, CutShortError
 from neurogame.data.pairs import DataError
 
-Kind = Literal["csv", "tsv", "json"]
+Kind = Literal["csv", "tsv", "json", "parquet", "arrow"]
 Record = tuple[int, dict[str, Any] | str]
 
-KINDS: dict[str, Kind] = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "json", ".json": "json"}
+_TEXT: dict[str, Kind] = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "json", ".json": "json"}
+KINDS: dict[str, Kind] = _TEXT | {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+COLUMNAR: tuple[Kind, ...] = ("parquet", "arrow")
 STDIN = "-"
 DAMAGE = (EOFError, zlib.error, OSError)  # what a truncated or damaged file raises while it is read
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_ANY_LENGTH = 2**31 - 1  # csv's own limit of 131 072 characters is there to guard against unbalanced quotes
+_LONGEST = 1 << 26  # characters of a field of CSV, and
+_SPAN = 64  # lines of a malformed row: one that is longer begins with a quote that is not closed, and holds other rows
 
 
 def kind_of(path: str) -> Kind | None:
-    """The format that the name of a file stands for, gzipped or not; None: none that is known."""
-    return KINDS.get(Path(path.lower().removesuffix(".gz")).suffix)
+    """The format that the name of a file stands for, text gzipped or not; None: none that is known."""
+    kind = KINDS.get(Path(path.lower().removesuffix(".gz")).suffix)
+    return None if kind in COLUMNAR and path.lower().endswith(".gz") else kind
 
 
 class Lines:
@@ -66,8 +75,12 @@ class Lines:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Lines]:
+def opened(path: str) -> Iterator[Lines | Columns]:
     """The lines of a file, or of the standard input for "-"; gzip is recognised by content, not by name."""
+    if (kind := kind_of(path)) in COLUMNAR:
+        with columnar.opened(path, str(kind)) as columns:
+            yield columns
+        return
     if path == STDIN:
         yield Lines(sys.stdin.buffer, "<stdin>")
         return
@@ -83,14 +96,20 @@ def opened(path: str) -> Iterator[Lines]:
             yield Lines(raw, path)
 
 
-def records(lines: Lines, kind: Kind | None, check: Callable[[tuple[str, ...]], None]) -> Iterator[Record]:
+def records(lines: Lines | Columns, kind: Kind | None, check: Callable[[tuple[str, ...]], None]) -> Iterator[Record]:
     """The records of a stream; blank lines are none.
 
     Args:
         lines: the stream.
         kind: its format; None to guess it from the first character ("{" begins JSON lines).
         check: called with the columns of a header; raises if they cannot do.
+
+    Raises:
+        CutShortError: a double quote opens and is not closed, so that nobody knows how many rows follow.
     """
+    if isinstance(lines, Columns):
+        yield from lines.records(check)
+        return
     first = next((text for text in lines if text.strip()), None)
     if first is None:
         return
@@ -115,11 +134,35 @@ def _json(lines: Lines, text: Iterator[str]) -> Iterator[Record]:
         if not row.strip():
             continue
         try:
-            found = json.loads(row)
+            found = _decode(row)
         except (ValueError, RecursionError) as error:
             yield lines.number, f"not valid JSON: {getattr(error, 'msg', error)}"
             continue
         yield lines.number, found if isinstance(found, dict) else f"JSON {type(found).__name__}, not an object"
+
+
+def _decode(row: str) -> Any:
+    """A line of JSON; what Python's reader lets pass and nobody can write again is refused."""
+    return json.loads(row, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once)
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value; write null")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (math.inf, -math.inf):
+        raise ValueError(f"the number {text:.40} is too large")
+    return number
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r:.60} is given twice")
+    return found
 
 
 def _table(lines: Lines, rows: Iterator[tuple[int, list[str] | str]], check: Callable[..., None]) -> Iterator[Record]:
@@ -138,6 +181,7 @@ def _table(lines: Lines, rows: Iterator[tuple[int, list[str] | str]], check: Cal
         elif isinstance(fields, str):
             yield line, fields
         elif len(fields) != len(names):
+            _check_span(lines, line)
             span = f" (through line {lines.number}: an unbalanced double quote?)" if lines.number > line else ""
             yield line, f"{len(fields)} fields where the header has {len(names)}{span}"
         else:
@@ -161,18 +205,30 @@ def _quoted(lines: Lines, text: Iterator[str], delimiter: str) -> Iterator[tuple
         except StopIteration:
             return
         except csv.Error as error:
-            open_quote = "end of data" in str(error)
-            detail = f"a double quote that opens here is not closed by line {lines.number}" if open_quote else error
-            yield start, f"not valid CSV: {detail}"
+            if "end of data" in str(error) or "field limit" in str(error):
+                raise _unclosed(lines, start) from None
+            _check_span(lines, start)
+            yield start, f"not valid CSV: {error}"
         else:
             if any(field.strip() for field in fields[:1]) or len(fields) > 1:
                 yield start, fields
         start = lines.number + 1
 
 
+def _check_span(lines: Lines, start: int) -> None:
+    """A malformed row of many lines has swallowed others: they must not be lost without an error."""
+    if lines.number - start >= _SPAN:
+        raise _unclosed(lines, start)
+
+
+def _unclosed(lines: Lines, start: int) -> CutShortError:
+    detail = f"a double quote that opens here is not closed by line {lines.number}"
+    return CutShortError(start, f"not valid CSV: {detail}, and all between would be lost")
+
+
 def _next(reader: Iterator[list[str]]) -> list[str]:
     """The next row whatever its length; csv's limit is global, so it is lifted only while a row is parsed."""
-    limit = csv.field_size_limit(_ANY_LENGTH)
+    limit = csv.field_size_limit(_LONGEST)
     try:
         return next(reader)
     finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from neurogame import labels
+from neurogame.data.columnar import CutShortError
 from neurogame.data.formats import DAMAGE, KINDS, STDIN, kind_of, opened, records
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair, PairDataset
 
@@ -74,7 +75,7 @@ class Rule:
         places = self.places(names)
         label_needed = self.require_label or "label" in self.columns
         lacking = [ours for ours in ALIASES if ours not in places and (ours != "label" or label_needed)]
-        twice = [theirs for theirs in places.values() if names.count(theirs) > 1]
+        twice = [name for name in names if name and names.count(name) > 1] if len({*names}) < len(names) else []
         if lacking:
             return (
                 f"no column for {' and '.join(lacking)}; found: {_listed(names)}; needed: "
@@ -130,14 +131,14 @@ def iterate(
     """The rows of a file one by one, in constant memory.
 
     Args:
-        path: a .csv, .tsv, .txt (tab separated), .jsonl or .json (lines) file, gzipped or not;
-            "-" is the standard input, JSON lines or CSV.
+        path: a .csv, .tsv, .txt (tab separated), .jsonl or .json (lines) file, gzipped or not, or a .parquet, .arrow
+            or .feather file (pyarrow); "-" is the standard input, JSON lines or CSV.
         columns: "premise", "hypothesis", "label" → the file's column names, for those without a usual name.
         label_names: what numbers or foreign names in the label column stand for; see `neurogame.labels.canonical`.
         require_label: a row without gold label comes as `NoGold`; otherwise as a pair with label None,
             and so does one whose label cannot be read.
         on_error: "raise" a `DataError` at the first row that is not a pair, or "skip": it comes as `Malformed`.
-            The last one has `is_end` where the file is cut or the disk fails.
+            The last one has `is_end` where the file is cut, the disk fails, or a quote of a CSV is never closed.
     """
     rule = Rule(columns or {}, label_names, require_label)
     if on_error not in ("raise", "skip"):
@@ -169,7 +170,8 @@ def _stream(path: str, rule: Rule, *, fatal: bool) -> Generator[Row, None, None]
                 yield row
         except DAMAGE as error:
             rows += 1
-            row = Malformed(file, lines.number + 1, f"the file is truncated or damaged: {error}", is_end=True)
+            line = error.line if isinstance(error, CutShortError) else lines.number + 1
+            row = Malformed(file, line, f"the file is truncated or damaged: {error}", is_end=True)
             if fatal:
                 raise DataError(str(row)) from error
             yield row
@@ -256,7 +258,7 @@ def _existing(path: str) -> str:
     if not Path(path).exists():
         raise DataError(f"{path} does not exist{_nearest(Path(path))}")
     if kind_of(path) is None and Path(path).is_file():  # a pipe has no suffix: its content is looked at
-        raise DataError(f"{path}: the suffix is unknown; allowed: {', '.join(KINDS)}, each also with .gz")
+        raise DataError(f"{path}: the suffix is unknown; allowed: {', '.join(KINDS)}, text also with .gz")
     return path
 
 

@@ -1,32 +1,41 @@
-"""A file of pairs, explained: a line of JSON per row, and pages to read them by.
+"""A file of pairs, explained: a line of JSON per row, and pages to read them by; or a table of them.
 
     FOLDER/explanations.jsonl     one object per row of the file, in order, whatever became of it
     FOLDER/index.html             the pairs with their heat maps, `PER_PAGE` to a page (index-2.html …)
     FOLDER/pairs/1.html …         the page of each pair
 
 Explaining is one pass, drawing another: the lines are complete before the first page is written, and memory does not
-grow with the file. Until then they stand in `explanations.jsonl.part`, and an interrupted run goes on behind them.
+grow with the file. Until then they stand in `explanations.jsonl.part`, and an interrupted run goes on behind them; see
+`neurogame.jobs.parts`. A goal that is called .parquet or .arrow is a table instead of a folder, a row for each line.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from neurogame import __version__
 from neurogame.classifier import Classifier, Progress
+from neurogame.data.columnar import as_json
+from neurogame.data.columnar import plain as plain_columns
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import Row, iterate
 from neurogame.explanation.pipeline import explain
 from neurogame.explanation.summary import counted
 from neurogame.explanation.views.index import draw
+from neurogame.extras import need
+from neurogame.jobs import parts, tables
+from neurogame.jobs.parts import Part, Shard
+from neurogame.jobs.source import Reading, file_digest, fingerprint, is_damage, repeatable
 from neurogame.records import plain
-from neurogame.writing import named, sync, write_text
+from neurogame.writing import named
 
-LINES, RUN = "explanations.jsonl", "run.json"  # what was asked, while the lines are written
+LINES = "explanations.jsonl"
 _RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one row; the others go on
+_ALONE = Shard()
+Pack = Callable[[Mapping[str, Any], bool], bytes]  # a record, and whether it is the first
 
 
 @dataclass(frozen=True)
@@ -60,41 +69,79 @@ def explain_file(
     progress: Progress | None = None,
     **question: Any,
 ) -> Done:
-    """Explain the pairs of `source` in order, into a folder.
+    """Explain the pairs of `source` in order, into a folder or a table.
 
     Args:
         nli: the model.
-        source: a CSV, TSV or JSONL file, gzipped or not, or "-" for stdin.
-        folder: new, or holding an interrupted run of the same question if `resume`.
+        source: a CSV, TSV or JSONL file, gzipped or not, a Parquet or Arrow file, or "-" for stdin.
+        folder: new, or holding an interrupted run of the same question if `resume`; or a .parquet or .arrow file.
         columns: ours → theirs, where the names of the columns are not the usual ones.
         limit: only the first so many rows.
         resume: go on where an interrupted run stopped.
         progress: told of each row.
         question: what `explain` takes: method, target, contrast, level, samples, seed.
+
+    Returns:
+        How many rows were explained, and how many failed.
+
+    Raises:
+        DataError: the source cannot be read to its end (what is complete stays), or no row could be explained.
     """
     goal = Path(folder).expanduser()
     check(source, goal, columns, resume=resume)
     asked = plain({"model": nli.name, "source": str(source), "columns": columns, "limit": limit, **question})
-    goal.mkdir(parents=True, exist_ok=True)
-    part, run = goal / f"{LINES}.part", goal / RUN
-    done = _resumed(part, run, asked)
-    if not done:
-        write_text(run, json.dumps(asked, ensure_ascii=False, indent=1) + "\n")
+    if not tables.is_table(goal):
+        goal.mkdir(parents=True, exist_ok=True)
+    lines, model = _lines(goal), fingerprint(nli)
+    job = {"version": __version__, **asked, "model": model}
+    pack = _table({"version": __version__, "model": nli.name, "digest": model}) if tables.is_table(goal) else _line
     rows = iterate(source, columns=columns, require_label=False, on_error="skip")
-    with closing(rows), part.open("a", encoding="utf-8", errors="backslashreplace") as file:
-        write(nli, islice(rows, done, limit), file, first=done + 1, progress=progress, **question)
-    found = _counted(part, done)
-    if not found.explained:
-        for path in (part, run):
-            path.unlink()
-        raise DataError(
-            f"{source}: none of {counted(found.failed, 'row')} could be explained; the first: {found.first_failure}"
-        )
-    draw(goal, part, title=Path(str(source)).name if str(source) != "-" else "stdin", asked=asked)
-    sync(part)
-    part.rename(goal / LINES)
-    run.unlink()
-    return found
+    with closing(rows), Part(lines, _ALONE, job, source=file_digest(source), resume=resume) as part:
+        before = part.at.rows
+        try:
+            if not part.at.ended:
+                _explain(nli, question, Reading(islice(rows, limit), 1), part, pack, progress)
+        except BaseException as error:
+            if is_damage(error) and repeatable(source):
+                part.suspend()
+            raise
+        done = Done(**part.at.kept, resumed=before)
+        if not done.explained:
+            part.discard()
+            raise DataError(
+                f"{source}: none of {counted(done.failed, 'row')} could be explained; the first: {done.first_failure}"
+            )
+        if not tables.is_table(goal):
+            draw(goal, part.path, title=Path(str(source)).name if str(source) != "-" else "stdin", asked=asked)
+    parts.finish(lines, 1)
+    return done
+
+
+def _explain(
+    nli: Classifier,
+    question: Mapping[str, Any],
+    reading: Reading,
+    part: Part,
+    pack: Pack,
+    progress: Progress | None,
+) -> None:
+    """The rows of a part that are not there yet, each on the disk before the next."""
+    start, kept = part.at, {"explained": 0, "failed": 0, "first_failure": None, **part.at.kept}
+    number = -1
+    for number, (row,) in enumerate(reading):
+        reading.check(number, start, part.path)
+        if number <= start.chunk:
+            continue
+        record = {"row": number + 1, **_record(nli, row, question)}
+        failed = "error" in record
+        kept["failed" if failed else "explained"] += 1
+        if failed and kept["first_failure"] is None:
+            kept["first_failure"] = f"row {record['row']}: {record['error']}"
+        part.write(reading.mark(number, **kept), pack(record, number == 0))
+        if progress is not None:
+            progress(1)
+    reading.check_end(number, start, part.path)
+    part.write(reading.mark(number + 1, ended=True, **kept), b"")
 
 
 def write(
@@ -106,14 +153,36 @@ def write(
     progress: Progress | None = None,
     **question: Any,
 ) -> None:
-    """A line of JSON per row: what `Explanation.from_dict` reads, and row, gold, columns; or row and error."""
-    for number, row in enumerate(rows, first):
-        line = json.dumps({"row": number, **_record(nli, row, question)}, ensure_ascii=False)
+    """A line of JSON per row: what `Explanation.from_dict` reads, and row, gold, columns; or row and error.
+
+    Raises:
+        DataError: the source cannot be read to its end.
+    """
+    for number, chunk in enumerate(Reading(rows, 1), first):
+        line = _line({"row": number, **_record(nli, chunk[0], question)})
         with named(file.name):
-            file.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
+            file.write(line.decode())
             file.flush()
         if progress is not None:
             progress(1)
+
+
+def _line(record: Mapping[str, Any], first: bool = False) -> bytes:  # noqa: ARG001  as a `Pack`
+    return as_json(record).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _table(papers: Mapping[str, str]) -> Pack:
+    """Rows of a table: what is asked for most in columns of its own, all of it as JSON in the last."""
+    chunks = tables.Chunks(papers, tables.lists(words="string", sides="string", scores="double"))
+    texts = ("premise", "hypothesis", "gold", "label", "method", "target", "sentence")
+    header = {"row": "int64", **dict.fromkeys((*texts, *chunks.types, "columns", "error", "explanation"))}
+
+    def pack(record: Mapping[str, Any], first: bool) -> bytes:
+        label = record.get("prediction", {}).get("label")
+        row = {**record, "label": label, "explanation": None if "error" in record else as_json(record)}
+        return chunks.message(header, [row], first=first)
+
+    return pack
 
 
 def _record(nli: Classifier, row: Row, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,59 +200,39 @@ def _record(nli: Classifier, row: Row, question: Mapping[str, Any]) -> dict[str,
 def _given(pair: Pair) -> dict[str, Any]:
     """The row's own label and columns."""
     found: dict[str, Any] = {} if pair.label is None else {"gold": pair.label}
-    return {**found, "columns": plain(dict(pair.extras))} if pair.extras else found
+    return {**found, "columns": plain_columns(pair.extras)} if pair.extras else found
+
+
+def _lines(goal: Path) -> Path:
+    """Where the records go: a file of the folder, or the table itself."""
+    return goal if tables.is_table(goal) else goal / LINES
 
 
 def check(source: str | Path, folder: Path, columns: Mapping[str, str] | None = None, *, resume: bool = False) -> None:
     """Refuse what can be refused before a model is loaded."""
     iterate(source, columns=columns, require_label=False).close()
-    if folder.exists() and not folder.is_dir():
-        raise FileExistsError(f"{folder} is a file; explanations go to a folder")
-    if (folder / LINES).exists():
+    lines = _lines(folder)
+    if tables.is_table(folder):
+        need("pyarrow", "parquet")
+        if not folder.parent.is_dir():
+            raise DataError(f"{folder}: the folder {folder.parent} does not exist")
+    elif folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; explanations go to a folder, or to a .parquet or .arrow file")
+    if lines.exists():
         raise FileExistsError(f"{folder} already holds explanations, which are never overwritten; choose another")
-    begun = (folder / f"{LINES}.part").exists()
-    if begun and not (folder / RUN).exists():
-        raise DataError(f"{folder} holds lines but no {RUN}: it cannot be resumed; choose another folder")
-    if begun and not resume:
-        raise FileExistsError(f"{folder} holds an interrupted run; --resume goes on with it, or choose another folder")
-    if resume and not begun:
+    if not resume and parts.begun(_ALONE.path(lines)):
+        raise FileExistsError(f"{folder} holds an interrupted run; --resume goes on with it, or choose another")
+    parts.check(_ALONE.path(lines), resume=resume)
+    if resume and not _ALONE.path(lines).exists():
         raise FileNotFoundError(f"{folder} holds no interrupted run: there is nothing to resume")
-    if resume and str(source) == "-":
-        raise DataError("stdin cannot be read again from where it stopped; --resume needs a file")
+    if resume and not repeatable(source):
+        raise DataError(f"{source} can be read only once; --resume needs a file")
 
 
 def count(source: str | Path, columns: Mapping[str, str] | None = None, limit: int | None = None) -> int | None:
     """Rows of a file, for a bar with an end; None where it can be read only once."""
-    if str(source) == "-" or not Path(source).is_file():
+    if not repeatable(source):
         return None
     rows = iterate(source, columns=columns, require_label=False, on_error="skip")
     with closing(rows):
         return sum(1 for _ in islice(rows, limit))
-
-
-def _resumed(part: Path, run: Path, asked: Mapping[str, Any]) -> int:
-    """Rows that are done; the last line of an interrupted run may be half of one, and goes."""
-    if not part.exists():
-        return 0
-    before = json.loads(run.read_text(encoding="utf-8"))
-    other = sorted(name for name in {*before, *asked} if before.get(name) != asked.get(name))
-    if other:
-        raise DataError(f"{part.parent} holds a run with another {' and '.join(other)}; choose another folder")
-    whole = done = 0
-    with part.open("rb") as file:
-        for line in file:
-            if not line.endswith(b"\n"):
-                break
-            whole, done = whole + len(line), done + 1
-    with part.open("r+b") as file:
-        file.truncate(whole)
-    return done
-
-
-def _counted(lines: Path, resumed: int) -> Done:
-    explained, failures = 0, list[str]()
-    with lines.open(encoding="utf-8") as file:
-        for row in map(json.loads, file):
-            failures += [f"row {row['row']}: {row['error']}"] if "error" in row else []
-            explained += "error" not in row
-    return Done(explained, len(failures), failures[0] if failures else None, resumed)

@@ -15,8 +15,9 @@ from neurogame.data.words import cut_words
 from neurogame.explanation.mechanism import Mechanism, mechanism
 from neurogame.explanation.methods import METHODS, MethodName, best, methods_for, named
 from neurogame.explanation.reading import Attribution, Question, Reading, is_grounded, read
-from neurogame.explanation.record import Explanation, plain
+from neurogame.explanation.record import Explanation
 from neurogame.explanation.temperature import FOLLOWING, heated
+from neurogame.records import plain
 from neurogame.validation import check_choice
 
 

@@ -1,14 +1,15 @@
 """Predictions for a file of pairs of any size: in constant memory, resumed after a kill, dealt out to many machines.
 
-`predict_file` is in `file`; what its lines look like in `lines`, how they survive in `parts`. How a file becomes
-pairs is in `data.reading`.
+`predict_file` is in `file`; what its lines look like in `lines`, how they survive in `neurogame.jobs`. How a file
+becomes pairs is in `data.reading`.
 
 What a line of output holds: the row's own columns under their own names (an id, a genre …), premise and
 hypothesis, `gold` where the row has a label, and what the model says: `label`, `probabilities`,
 `logits`, `truncated`. Of two columns with the same name the model's is written.
 """
 
+from neurogame.jobs import parts as parts
+from neurogame.jobs.parts import PartError, Shard
 from neurogame.prediction.file import CHUNK, FORMATS, Done, already, check, predict_file
-from neurogame.prediction.parts import PartError, Shard
 
 __all__ = ["CHUNK", "FORMATS", "Done", "PartError", "Shard", "already", "check", "predict_file"]

@@ -2,37 +2,34 @@
 
 A chunk of rows is read, predicted and written before the next; chunks are the same for any number of processes, so an
 interrupted run that goes on, and several processes that share a file, write the bytes that one would have written.
-How they are kept is in `parts`.
+How that is done is in `neurogame.jobs`.
 """
 
 import gzip
-import hashlib
 import io
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from neurogame import __version__
-from neurogame._types import Tensor
-from neurogame.data.formats import DAMAGE, STDIN
-from neurogame.data.pairs import DataError, Malformed, Pair
-from neurogame.data.reading import OnError, Row, iterate
+from neurogame.data import columnar
+from neurogame.data.formats import COLUMNAR, kind_of
+from neurogame.data.pairs import DataError, Pair
+from neurogame.data.reading import OnError, iterate
+from neurogame.extras import need
+from neurogame.jobs import parts, tables
+from neurogame.jobs.parts import Part, PartError, Shard
+from neurogame.jobs.source import Reading, file_digest, fingerprint, is_damage, repeatable
 from neurogame.nli import NLI, Prediction, Progress
-from neurogame.prediction import parts
-from neurogame.prediction.lines import CsvLines, JsonLines, Lines, TextLines
-from neurogame.prediction.parts import Mark, Part, PartError, Shard
+from neurogame.prediction.lines import CsvLines, JsonLines, Lines, TableRows, TextLines
 from neurogame.validation import check_count
 
+__all__ = ["CHUNK", "FORMATS", "Done", "already", "check", "fingerprint", "predict_file"]
 CHUNK = 1024  # rows that are read, sorted by length and predicted together
-FORMATS = (".jsonl", ".csv")  # each also with .gz
-_SHOWN = 5  # malformed rows that the record names
+FORMATS = (".jsonl", ".csv", *tables.FORMATS)  # text also with .gz
 Say = Callable[[Sequence[Pair]], list[Prediction]]
 
 
@@ -95,9 +92,9 @@ def predict_file(
 
     Args:
         nli: the model.
-        source: a CSV, TSV or JSONL file, gzipped or not, or "-" for stdin.
-        output: a .jsonl or .csv file, gzipped or not, that does not exist yet: complete or absent, never in part;
-            None: stdout.
+        source: a CSV, TSV or JSONL file, gzipped or not, a Parquet or Arrow file, or "-" for stdin.
+        output: a .jsonl or .csv file, gzipped or not, or a .parquet or .arrow file, that does not exist yet: complete
+            or absent, never in part; None: stdout.
         columns: ours → theirs, where the names of the columns are not the usual ones.
         on_error: whether a malformed row ends everything or is skipped and counted.
         batch_size: pairs per forward pass.
@@ -107,6 +104,12 @@ def predict_file(
         resume: go on where an interrupted run stopped; from the start if there is none, and if the output is there
             nothing is done.
         shard: label only this part of the chunks. The part that is complete last puts all of them together.
+
+    Returns:
+        What became of the rows.
+
+    Raises:
+        DataError: source or output cannot be used; of its kind `PartError`: what has been written stays.
     """
     check_count("chunk", chunk)
     shard = shard or Shard()
@@ -118,30 +121,32 @@ def predict_file(
 
     rows = iterate(source, columns=columns, require_label=False, on_error=on_error)
     with closing(rows):
-        reading = _Reading(rows, chunk, str(source))
+        reading = Reading(rows, chunk)
         if output is None:
-            return _to_stdout(say, reading, as_json=as_json)
+            return _to_stdout(say, reading, str(source), as_json=as_json)
         goal = Path(output)
         if resume and (there := already(goal, shard)):
             return there
-        again = _repeatable(source)
+        model, again = fingerprint(nli), repeatable(source)
         job = {
             "version": __version__,
-            "model": getattr(nli, "fingerprint", None) or fingerprint(nli),
-            "source": Path(source).stat().st_size if again else None,
+            "model": model,
             "columns": columns,
             "on_error": on_error,
             "batch_size": batch_size,
             "chunk": chunk,
         }
-        with Part(goal, shard, job, resume=resume) as part:
+        papers = {"version": __version__, "model": str(getattr(nli, "name", "")), "digest": model}
+        with Part(goal, shard, job, source=file_digest(source), resume=resume) as part:
             before = part.at.kept.get("pairs", 0)
             try:
                 if not part.at.ended:
-                    _to_part(say, reading, part, shard, goal, progress)
+                    sink = _Sink(goal, str(source), papers)
+                    _to_part(say, reading, part, shard, sink, str(source), progress)
             except BaseException as error:
-                faulty = isinstance(error, DataError) and not isinstance(error, PartError)
-                if not again or (faulty and not isinstance(error.__cause__, DAMAGE)):
+                if again and is_damage(error):
+                    part.suspend()
+                elif not again or (isinstance(error, DataError) and not isinstance(error, PartError)):
                     part.discard()  # nobody could go on with it: the source has to change
                 raise
         return _done(part.at.kept, shard, before, *parts.finish(goal, shard.count))
@@ -160,15 +165,17 @@ def check(
     shard = shard or Shard()
     if output is None:
         if resume or shard.count > 1:
-            raise DataError("only a file can be gone on with, or be written in parts; name one with -o")
+            raise DataError("--resume and --shard need -o FILE")
         return
     path = Path(output)
     if _suffix(path) not in FORMATS:
         has = repr(path.suffix) if path.suffix else "no suffix"
-        raise DataError(f"{path}: predictions are written as {' or '.join(FORMATS)}, it has {has}; .gz may follow")
+        raise DataError(f"{path}: predictions are written as {' or '.join(FORMATS)}, it has {has}; text may have .gz")
+    if tables.is_table(path):
+        need("pyarrow", "parquet")
     if not path.parent.is_dir():
         raise DataError(f"{path}: the folder {path.parent} does not exist")
-    if (resume or shard.count > 1) and not _repeatable(source):
+    if (resume or shard.count > 1) and not repeatable(source):
         raise DataError(f"{source} can be read only once; --resume and parts need a file")
     if path.exists():
         if not resume:
@@ -186,98 +193,64 @@ def already(output: Path, shard: Shard) -> Done | None:
     return Done(0, 0, 0, already=True)
 
 
-def _repeatable(source: str | Path) -> bool:
-    """A file, not stdin or a pipe."""
-    return str(source) != STDIN and Path(source).is_file()
-
-
 def _suffix(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
+    """Of the format; "" for a table that is to be gzipped, which nobody reads."""
+    inner = Path(path.name.lower().removesuffix(".gz"))
+    return "" if tables.is_table(inner) and not tables.is_table(path) else inner.suffix
 
 
-def fingerprint(nli: NLI) -> str:
-    """Of all that decides what a model says: weights, configuration, tokenizer, names of the labels."""
-    digest = hashlib.blake2b(digest_size=16)
-    settings = _settings(nli.model.config.to_dict())  # of an ONNX export with the checksums of its files
-    for part in (settings, _words(nli.tokenizer), nli.labels, nli.max_length, nli.temperature):
-        digest.update(json.dumps(part, sort_keys=True, default=str).encode())
-    weights: Mapping[str, Tensor] = getattr(nli.model, "state_dict", dict)()
-    for name, tensor in sorted(weights.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+def _pairs(reading: Reading, source: str) -> Iterator[list[Pair]]:
+    """The pairs of each chunk; a file without any is an error."""
+    for rows in reading:
+        yield [row for row in rows if isinstance(row, Pair)]
+    if not reading.pairs:
+        bad = f"{reading.malformed_count} malformed rows (the first: {reading.malformed[0]})"
+        raise DataError(f"{source}: no pair to label, {bad}")
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Without where it lies, and what wrote it."""
-    left_out = ("_name_or_path", "transformers_version")
-    found = {name: value for name, value in config.items() if name not in left_out}
-    return {name: _settings(value) if isinstance(value, dict) else value for name, value in found.items()}
-
-
-def _words(tokenizer: Any) -> dict[str, Any]:
-    """All of a tokenizer but the options of its last call; of one in Python its words."""
-    if not hasattr(tokenizer, "backend_tokenizer"):
-        return dict(tokenizer.get_vocab())
-    return {**json.loads(tokenizer.backend_tokenizer.to_str()), "truncation": None, "padding": None}
-
-
-class _Reading:
-    """The pairs of a file, chunk by chunk, and what has been read so far."""
-
-    def __init__(self, rows: Iterator[Row], size: int, name: str) -> None:
-        self._source, self._size, self._name = rows, size, name
-        self._digest = hashlib.blake2b(digest_size=16)
-        self.rows = self.pairs = self.malformed_count = 0
-        self.malformed: list[str] = []
-
-    def __iter__(self) -> Iterator[list[Pair]]:
-        while taken := list(islice(self._source, self._size)):
-            good = [row for row in taken if isinstance(row, Pair)]
-            faulty = [row for row in taken if isinstance(row, Malformed)]
-            if faulty and faulty[-1].is_end:  # no malformed row: an unknown number of rows is missing
-                raise PartError(f"{faulty[-1]}; what comes before is kept, --resume goes on once it can be read")
-            for pair in good:
-                self._hash(pair.premise, pair.hypothesis, pair.label, pair.extras)
-            for row in faulty:
-                self._hash(row.line, row.reason)
-            self.malformed += map(str, faulty[: _SHOWN - len(self.malformed)])
-            self.rows += len(taken)
-            self.pairs += len(good)
-            self.malformed_count += len(faulty)
-            yield good
-        if not self.pairs:
-            bad = f"{self.malformed_count} malformed rows (the first: {self.malformed[0]})"
-            raise DataError(f"{self._name}: no pair to label, {bad}")
-
-    def _hash(self, *content: object) -> None:
-        self._digest.update(repr(content).encode("utf-8", "surrogatepass"))
-
-    def mark(self, chunk: int, *, ended: bool = False, **kept: Any) -> Mark:
-        """The place in the file, behind a chunk."""
-        return Mark(chunk, self.rows, self._digest.hexdigest(), kept=kept, ended=ended)
-
-
-def _to_stdout(say: Say, reading: _Reading, *, as_json: bool) -> Done:
+def _to_stdout(say: Say, reading: Reading, source: str, *, as_json: bool) -> Done:
     sink = JsonLines(sys.stdout) if as_json else TextLines(sys.stdout)
     truncated = 0
-    for pairs in reading:
+    for pairs in _pairs(reading, source):
         found = say(pairs)
         sink.write(pairs, found)
         truncated += sum(prediction.truncated for prediction in found)
     return Done(reading.pairs, truncated, reading.malformed_count, tuple(reading.malformed))
 
 
-def _to_part(say: Say, reading: _Reading, part: Part, shard: Shard, output: Path, progress: Progress | None) -> None:
+class _Sink:
+    """The lines of a file, and each chunk as the bytes that are stored; gzipped chunks in a row are a gzipped file."""
+
+    lines: Lines
+
+    def __init__(self, output: Path, source: str, papers: Mapping[str, str]) -> None:
+        self._text, self._bytes = io.StringIO(newline=""), io.BytesIO()
+        self._gzipped = output.suffix.lower() == ".gz"
+        if tables.is_table(output):
+            kind = kind_of(source) if repeatable(source) else None
+            types = columnar.types(source, str(kind)) if kind in COLUMNAR else None
+            self.lines = TableRows(self._bytes, tables.Chunks(papers, types))
+        else:
+            self.lines = CsvLines(self._text) if _suffix(output) == ".csv" else JsonLines(self._text)
+
+    def taken(self) -> bytes:
+        """What has been written since the last call."""
+        data = self._bytes.getvalue() + self._text.getvalue().encode("utf-8", "backslashreplace")
+        for file in (self._text, self._bytes):
+            file.seek(0)
+            file.truncate()
+        return gzip.compress(data, mtime=0) if self._gzipped else data
+
+
+def _to_part(
+    say: Say, reading: Reading, part: Part, shard: Shard, sink: _Sink, source: str, progress: Progress | None
+) -> None:
     """The chunks of a part that are not there yet."""
-    text = io.StringIO(newline="")
-    sink: Lines = CsvLines(text) if _suffix(output) == ".csv" else JsonLines(text)
     start, kept = part.at, {"pairs": 0, "truncated": 0, "left_out": [], **part.at.kept}
     chunk = -1
-    for chunk, pairs in enumerate(reading):
-        sink.meet(pairs)
-        if chunk == start.chunk and reading.mark(chunk).digest != start.digest:
-            raise PartError(f"{part.path} was begun with another source: its first {start.rows} rows differ")
+    for chunk, pairs in enumerate(_pairs(reading, source)):
+        sink.lines.meet(pairs)
+        reading.check(chunk, start, part.path)
         if not shard.owns(chunk):
             continue
         if chunk <= start.chunk:
@@ -285,23 +258,14 @@ def _to_part(say: Say, reading: _Reading, part: Part, shard: Shard, output: Path
                 progress(len(pairs))
             continue
         found = say(pairs)
-        sink.write(pairs, found)
+        sink.lines.write(pairs, found)
         kept["pairs"] += len(pairs)
         kept["truncated"] += sum(prediction.truncated for prediction in found)
-        kept["left_out"] = [*dict.fromkeys([*kept["left_out"], *sink.left_out])]
-        part.write(reading.mark(chunk, **kept), _packed(text.getvalue(), output))
-        text.seek(0)
-        text.truncate()
-    if chunk < start.chunk:
-        raise PartError(f"{part.path} was begun with another source: it had more than {reading.rows} rows")
+        kept["left_out"] = [*dict.fromkeys([*kept["left_out"], *sink.lines.left_out])]
+        part.write(reading.mark(chunk, **kept), sink.taken())
+    reading.check_end(chunk, start, part.path)
     whole = {"malformed_count": reading.malformed_count, "malformed": reading.malformed}
     part.write(reading.mark(chunk + 1, ended=True, **kept, **whole), b"")
-
-
-def _packed(text: str, output: Path) -> bytes:
-    """A chunk as it is stored; gzipped chunks one behind the other are a gzipped file."""
-    data = text.encode("utf-8", "backslashreplace")
-    return gzip.compress(data, mtime=0) if output.suffix.lower() == ".gz" else data
 
 
 def _done(

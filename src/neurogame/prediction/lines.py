@@ -1,11 +1,13 @@
-"""How the predictions of a chunk are written: JSON lines, CSV, or columns to read."""
+"""How the predictions of a chunk are written: JSON lines, CSV, tables, or columns to read."""
 
 import csv
-import json
+import io
 from collections.abc import Sequence
 from typing import IO, Any, Protocol
 
+from neurogame.data.columnar import as_json
 from neurogame.data.pairs import Pair
+from neurogame.jobs.tables import Chunks
 from neurogame.nli import Prediction
 from neurogame.printing import printable
 
@@ -51,7 +53,7 @@ class JsonLines(_AnyColumns):
             row = {name: value for name, value in pair.extras.items() if name not in _OURS}
             row |= {"premise": pair.premise, "hypothesis": pair.hypothesis}
             row |= ({} if gold is None else {"gold": gold}) | vars(said)  # as `to_dict`, without its copies
-            line = json.dumps(row, ensure_ascii=False)
+            line = as_json(row)
             self.file.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
         self.file.flush()
 
@@ -67,14 +69,13 @@ class TextLines(_AnyColumns):
         self.file.flush()
 
 
-class CsvLines:
+class _Table:
     """A header and one row per pair; the header has the columns that occur in the first chunk that has a pair.
 
     Every chunk is shown to `meet` before it is written, also those that another process writes: all have one header.
     """
 
-    def __init__(self, file: IO[str]) -> None:
-        self.out = csv.writer(file)
+    def __init__(self) -> None:
         self.own: dict[str, None] | None = None  # columns of the file, in order; None: no pair has been met yet
         self.labelled = self.first = False
         self.left_out: dict[str, None] = {}
@@ -86,31 +87,67 @@ class CsvLines:
             self.own = dict.fromkeys(name for pair in pairs for name in pair.extras)
             self.labelled = any(_gold(pair) is not None for pair in pairs)
 
-    def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
-        """The rows of the chunk met last, under the header if it is the first."""
-        rows = [(pair.extras, _answer(pair, said)) for pair, said in zip(pairs, found, strict=True)]
-        if not rows:
-            return
-        names = rows[0][1]
-        header = (
+    def _rows(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> tuple[list[str], list[dict[str, Any]]]:
+        """The header, and the rows of the chunk met last; columns for which the header has no place are noted."""
+        answers = [_answer(pair, said) for pair, said in zip(pairs, found, strict=True)]
+        names = answers[0] if answers else {}
+        header = [
             *(name for name in self.own or () if name not in names),
             *(name for name in names if name != "gold" or self.labelled),
-        )
-        if self.first:
-            self.out.writerow(header)
-        for own, ours in rows:
-            row = {**own, **ours}
+        ]
+        rows = [{**pair.extras, **ours} for pair, ours in zip(pairs, answers, strict=True)]
+        for row in rows:
             late = (name for name, value in row.items() if name not in header and value is not None)
             self.left_out |= dict.fromkeys(late)
+        return header, rows
+
+
+class CsvLines(_Table):
+    """Comma-separated."""
+
+    def __init__(self, file: IO[str]) -> None:
+        super().__init__()
+        self.out = csv.writer(file)
+
+    def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
+        """The rows of the chunk met last, under the header if it is the first."""
+        header, rows = self._rows(pairs, found)
+        if self.first:
+            self.out.writerow(header)
+        for row, said in zip(rows, found, strict=True):
+            row |= {name: f"{p:.6f}" for name, p in _probabilities(said).items()}
             self.out.writerow([_cell(row.get(name)) for name in header])
 
 
+class TableRows(_Table):
+    """Parquet or Arrow: the columns of a CSV, with types."""
+
+    def __init__(self, file: io.BytesIO, chunks: Chunks) -> None:
+        super().__init__()
+        self.file, self.chunks = file, chunks
+
+    def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
+        """The rows of the chunk met last, behind the schema if it is the first."""
+        header, rows = self._rows(pairs, found)
+        if not rows:
+            return
+        ours: dict[str, str] = dict.fromkeys(("premise", "hypothesis", "gold", "label"), "string")
+        ours |= {"truncated": "bool", **dict.fromkeys(_probabilities(found[0]), "double")}
+        for row in rows:
+            row["gold"] = None if row["gold"] is None else str(row["gold"])
+        self.file.write(self.chunks.message({name: ours.get(name) for name in header}, rows, first=self.first))
+
+
+def _probabilities(said: Prediction) -> dict[str, float]:
+    return {f"p_{name}": p for name, p in said.probabilities.items()}
+
+
 def _answer(pair: Pair, said: Prediction) -> dict[str, Any]:
-    """Our columns of a CSV."""
+    """Our columns of a table."""
     found = {"premise": pair.premise, "hypothesis": pair.hypothesis, "gold": _gold(pair), "label": said.label}
-    return found | {f"p_{name}": f"{p:.6f}" for name, p in said.probabilities.items()} | {"truncated": said.truncated}
+    return found | _probabilities(said) | {"truncated": said.truncated}
 
 
 def _cell(value: Any) -> Any:
-    """A list or an object, which only JSON lines have, as JSON."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else value
+    """A list or an object as JSON."""
+    return as_json({"": value})[5:-1] if isinstance(value, list | dict | bool) else value

@@ -5,11 +5,13 @@
     labels.jsonl                  the result: it appears when it is whole, never before
 
 A chunk counts once its line is in the journal, which is written after the chunk itself is on disk. What a killed
-process left beyond the last line is cut off by the next. Chunk i belongs to part i mod n. The parts need no
-connection between their processes, only the folder: the process that finds all of them complete joins them.
-What the chunks hold is the business of `prediction`.
+process left beyond the last line is cut off by the next. Only a journal that begins as ours do is gone on with, and no
+link is followed: what a name in a shared folder leads to may be someone else's file. Chunk i belongs to part i mod n.
+The parts need no connection between their processes, only the folder: the process that finds all of them complete
+joins them. What the chunks hold is not known here.
 """
 
+import errno
 import json
 import os
 import re
@@ -23,6 +25,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from neurogame.data.pairs import DataError
+from neurogame.jobs import tables
 from neurogame.writing import sync
 
 
@@ -75,6 +78,8 @@ class Mark:
     size: int = 0  # bytes of this part
     kept: Mapping[str, Any] = field(default_factory=dict)  # what its writer wants to know again
     ended: bool = False
+    source: str = ""  # digest of the whole source, as it was when this was written; "": not known
+    damaged: bool = False  # it could not be read beyond these rows: another one that begins with them may follow
 
 
 class Part:
@@ -83,14 +88,15 @@ class Part:
     Args:
         output: the file to be.
         shard: which part of it.
-        job: what the content depends on; a part is resumed only if all of it is the same.
+        job: what the content depends on, `version` first; a part is resumed only if all of it is the same.
+        source: digest of the source; a part is resumed only with the same one, or if that one was damaged.
         resume: go on with what is there; without, a part that is there is refused.
 
     Left by an exception before its first chunk is complete it is deleted, later it stays.
     """
 
-    def __init__(self, output: Path, shard: Shard, job: Mapping[str, Any], *, resume: bool) -> None:
-        self.path, self.journal = shard.path(output), _journal(shard.path(output))
+    def __init__(self, output: Path, shard: Shard, job: Mapping[str, Any], *, source: str = "", resume: bool) -> None:
+        self.path, self.journal, self.source = shard.path(output), _journal(shard.path(output)), source
         self.job, self.resume, self.at = json.loads(_line(job)), resume, Mark()
 
     def __enter__(self) -> "Part":
@@ -100,6 +106,7 @@ class Part:
             _lock(self._log, self.path)
             job, self.at, end = _last(self.journal)
             if job is None:
+                _check_torn(self.journal, self.path)
                 undo.callback(self.discard)
             self._data = files.enter_context(_opened(self.path, new=not self.resume))
             self._begin(job, end)
@@ -111,6 +118,8 @@ class Part:
         """Behind what is complete, if it is of the same job."""
         if job is not None and job != self.job:
             raise PartError(f"{self.path} was begun with {_differences(job, self.job)}; {_OR_DELETE}")
+        if self.source and self.at.source not in ("", self.source) and not self.at.damaged:
+            raise PartError(f"{self.path} was begun with another source: the file has changed since; {_OR_DELETE}")
         if os.fstat(self._data.fileno()).st_size < self.at.size:
             raise PartError(f"{self.path} is shorter than its journal says; {_OR_DELETE}")
         try:
@@ -131,13 +140,18 @@ class Part:
 
     def write(self, mark: Mark, data: bytes) -> None:
         """Add a chunk; when this returns it is on disk, and counts."""
-        mark = replace(mark, size=self.at.size + len(data))
+        mark = replace(mark, size=self.at.size + len(data), source=self.source)
         try:
             _write(self._data, data)
             _write(self._log, _line(asdict(mark)))
         except OSError as error:
             raise self._unwritable(error) from error
         self.at = mark
+
+    def suspend(self) -> None:
+        """The source is damaged behind what is complete: once it is repaired, and so is another, this can go on."""
+        if self.at != Mark():
+            self.write(replace(self.at, damaged=True), b"")
 
     def discard(self) -> None:
         """Delete what there is; the source is of no use, or cannot be read again."""
@@ -150,15 +164,23 @@ class Part:
 
 
 _OR_DELETE = "choose another name for the output, or delete it"
+_BEGINNING = b'{"version": "'  # of every journal
 _JOINED = ".joined"  # what is put together, until it gets its name
+
+
+def begun(part: Path) -> bool:
+    """Whether there is a part that could be gone on with."""
+    return _journal(part).exists()
 
 
 def check(part: Path, *, resume: bool) -> None:
     """Refuse to begin where something has been begun, and to go on with something that is no part."""
-    begun = _journal(part).exists()
-    if begun and not resume:
+    for path in (part, _journal(part)):
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise PartError(f"{path} is a link or no file, and not followed; {_OR_DELETE}")
+    if begun(part) and not resume:
         raise PartError(f"{part} holds an interrupted run; --resume goes on with it, or delete it and its journal")
-    if part.exists() and not begun:
+    if part.exists() and not begun(part):
         raise PartError(f"{part} has no journal beside it; {_OR_DELETE}")
 
 
@@ -176,6 +198,8 @@ def check_others(output: Path, shard: Shard) -> None:
 def finish(output: Path, count: int) -> tuple[list[Mapping[str, Any]], list[Shard]]:
     """Give the file its name, if all its parts are complete.
 
+    A table (see `tables`) is packed of the chunks first.
+
     Returns: what the parts have kept, if this call did it; the parts that are still missing.
     """
     shards = [Shard(number, count) for number in range(1, count + 1)]
@@ -188,7 +212,7 @@ def finish(output: Path, count: int) -> tuple[list[Mapping[str, Any]], list[Shar
             return [], [] if output.exists() else missing
         _check_alike(output, shards, logs)
         if not output.exists():
-            _join(output, [shard.path(output) for shard in shards], logs[0][1].chunk)
+            _join(output, [shard.path(output) for shard in shards], logs[0][1])
     except FileNotFoundError:  # another process was faster, and has deleted the parts
         if not output.exists():
             raise
@@ -201,19 +225,20 @@ def finish(output: Path, count: int) -> tuple[list[Mapping[str, Any]], list[Shar
     return [mark.kept for _, mark in logs], []
 
 
-def _join(output: Path, paths: Sequence[Path], chunks: int) -> None:
+def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
     """The chunks of all parts in their order, in a file of our own, which then gets its name."""
-    if len(paths) == 1:
+    if len(paths) == 1 and not tables.is_table(output):
         paths[0].rename(output)
         sync(output.parent)
         return
-    fresh = output.with_name(f"{output.name}.{socket.gethostname()}-{os.getpid()}{_JOINED}")
+    fresh, packed = (output.with_name(f"{output.name}.{_process()}{suffix}{_JOINED}") for suffix in ("", ".packed"))
     try:
         with ExitStack() as stack:
             files = [stack.enter_context(path.open("rb")) for path in paths]
             marks = [_marks(stack.enter_context(_journal(path).open("rb"))) for path in paths]
-            out = stack.enter_context(fresh.open("wb", buffering=0))
-            for chunk in range(chunks):
+            fresh.unlink(missing_ok=True)  # of a process that had our number; what it may link to stays
+            out = stack.enter_context(_opened(fresh, new=True))
+            for chunk in range(end.chunk):
                 part = chunk % len(paths)
                 mark = next(marks[part], Mark())
                 data = files[part].read(mark.size - files[part].tell()) if mark.chunk == chunk else b""
@@ -221,25 +246,44 @@ def _join(output: Path, paths: Sequence[Path], chunks: int) -> None:
                     raise PartError(f"{paths[part]} does not hold chunk {chunk} as its journal says; {_OR_DELETE}")
                 _write(out, data, sync=False)
             os.fsync(out.fileno())
+        if tables.is_table(output):
+            packed.unlink(missing_ok=True)
+            tables.pack(fresh, packed, output.suffix.lower(), end.digest)
+            sync(packed)
+            packed.replace(fresh)
         fresh.rename(output)
         sync(output.parent)
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise
-        raise PartError(f"{output} cannot be written: {error.strerror}; its parts stay, --resume joins them") from error
+        raise PartError(
+            f"{output} cannot be written: {error.strerror or error}; its parts stay, --resume joins them"
+        ) from error
     finally:
         fresh.unlink(missing_ok=True)
+        packed.unlink(missing_ok=True)
+
+
+def _process() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
 
 
 def _check_ours(output: Path, logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
     """A file that is there already is the one that these parts make, or nothing is done to either."""
-    begun = [mark for job, mark in logs if job is not None]
-    whole = len(begun) == len(logs) and all(mark.ended for mark in begun)
-    if any(not mark.ended for mark in begun) or (whole and sum(mark.size for mark in begun) != output.stat().st_size):
+    marks = [mark for job, mark in logs if job is not None]
+    whole = len(marks) == len(logs) and all(mark.ended for mark in marks)
+    if any(not mark.ended for mark in marks) or (whole and not _is_of(output, marks)):
         raise PartError(
-            f"{output} exists already, and predictions never overwrite a file; "
+            f"{output} exists already, and results never overwrite a file; "
             "move it away, and --resume makes it of the parts that are beside it"
         )
+
+
+def _is_of(output: Path, ends: Sequence[Mark]) -> bool:
+    """Whether a file has been made of parts that end so."""
+    if tables.is_table(output):
+        return tables.is_of(output, ends[0].digest)
+    return sum(mark.size for mark in ends) == output.stat().st_size
 
 
 def _check_alike(output: Path, shards: Sequence[Shard], logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
@@ -284,7 +328,7 @@ def _marks(file: IO[bytes]) -> Iterator[Mark]:
     """Those of the chunks; the first line is the job."""
     lines = _lines(file)
     next(lines, None)
-    return (mark for mark in (_mark(found, file) for found, _ in lines) if not mark.ended)
+    return (mark for mark in (_mark(found, file) for found, _ in lines) if not (mark.ended or mark.damaged))
 
 
 def _mark(found: Mapping[str, Any], file: IO[bytes]) -> Mark:
@@ -294,12 +338,23 @@ def _mark(found: Mapping[str, Any], file: IO[bytes]) -> Mark:
         raise PartError(f"{file.name} is no journal that can be read here; {_OR_DELETE}") from None
 
 
+def _check_torn(journal: Path, part: Path) -> None:
+    """A journal without a job is the beginning of one that was never written whole, or not ours to overwrite."""
+    with journal.open("rb") as file:
+        found = file.read(len(_BEGINNING))
+    whole = part.exists() and part.stat().st_size > 0  # no chunk is written before the job
+    if whole or not _BEGINNING.startswith(found):
+        raise PartError(f"{journal} is no journal of ours, or of a part that was lost; {_OR_DELETE}")
+
+
 def _last(journal: Path) -> tuple[dict[str, Any] | None, Mark, int]:
     """The job (None: there is none yet), the last mark, and where it ends."""
     job, mark, end = None, Mark(), 0
     if journal.exists():
         with journal.open("rb") as file:
             for found, end in _lines(file):  # noqa: B007 — the last one is used
+                if job is None and not _line(found).startswith(_BEGINNING):
+                    raise PartError(f"{journal} is no journal of ours; {_OR_DELETE}")
                 job, mark = (found, mark) if job is None else (job, _mark(found, file))
     return job, mark, end
 
@@ -317,12 +372,14 @@ def _differences(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None
 
 def _opened(path: Path, *, new: bool) -> IO[bytes]:
     """To read and write, without a buffer: what could not be written is not tried again when it is closed."""
-    flags = os.O_RDWR | os.O_CREAT | (os.O_EXCL if new else 0) | getattr(os, "O_BINARY", 0)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | (os.O_EXCL if new else 0)
     try:
-        return os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0)
+        return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666), "r+b", buffering=0)
     except FileExistsError:
         raise PartError(f"{path} exists already; {_OR_DELETE}") from None
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise PartError(f"{path} is a link or no file, and not followed; {_OR_DELETE}") from None
         raise PartError(f"{path} cannot be written: {error.strerror}") from error
 
 

@@ -1,0 +1,187 @@
+"""`Predict`: labels or explanations for batches of rows, for engines that share out batches among machines.
+
+    ray.data.read_parquet(…).map_batches(Predict, fn_constructor_kwargs={…}, concurrency=8)
+    datasets.Dataset.map(Predict(…), batched=True)
+    pyspark.sql.DataFrame.mapInPandas(Predict(…), schema)
+
+The engine deals out rows, repeats a batch whose worker died, and writes the result; a model is opened once in every
+process. docs/how-to/many-machines.md has examples. For one file on a few machines `neurogame predict --shard` will do.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from neurogame.data.columnar import as_json
+from neurogame.data.pairs import DataError, Malformed, Pair
+from neurogame.data.reading import Row, Rule
+from neurogame.modeling.loading import quiet
+from neurogame.nli import NLI, Prediction, load
+from neurogame.opening import Backend
+from neurogame.validation import check_count
+
+_RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one row
+
+
+class Predict:
+    """A callable that takes batches of rows and gives them back with what the model says of each.
+
+    Args:
+        model: None for the embedded model, a folder that every worker sees, or a name on the hub.
+        explain: explain each pair instead of labelling it alone.
+        columns: "premise", "hypothesis", "label" → the names of the columns, where they are not the usual ones.
+        batch_size: pairs per forward pass; the batches that come may be larger.
+        label_names, device, backend, explainer: of `neurogame.load`.
+        question: what `NLI.explain` takes (method, target, contrast, level, samples, seed), with `explain`.
+
+    A batch is a mapping of columns (lists or numpy arrays), a pandas DataFrame or a pyarrow Table, and comes back as
+    the same; an iterator of batches, as Spark gives, becomes an iterator. Rows keep their number, order and columns,
+    except that a column `label` becomes `gold`. New columns: `label`, `p_…` of each label, `truncated`; with `explain`
+    instead of the last `method`, `target`, `sentence` and `explanation`, the whole record as JSON. A row that is no
+    pair, or cannot be explained, has null there and the reason in `error`.
+
+    What is pickled is the arguments, not the model.
+
+        predict = neurogame.batch.Predict()
+        predict({"premise": ["A man sleeps."], "hypothesis": ["Nobody is awake."]})["label"]
+
+    Raises:
+        DataError: a batch has no column for premise or hypothesis.
+        ModelError: the model cannot be used; when the first batch comes.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | None = None,
+        explain: bool = False,
+        *,
+        columns: Mapping[str, str] | None = None,
+        batch_size: int = 32,
+        label_names: Sequence[str] | None = None,
+        device: str | None = None,
+        backend: Backend = "torch",
+        explainer: str | os.PathLike[str] | None = None,
+        **question: Any,
+    ) -> None:
+        check_count("batch_size", batch_size)
+        if question and not explain:
+            raise TypeError(f"{', '.join(question)}: only explanations take these; say explain=True")
+        self.rule = Rule({**(columns or {})}, require_label=False)
+        self.explain, self.batch_size, self.question = explain, batch_size, question
+        names = None if label_names is None else tuple(label_names)
+        where = None if model is None else os.fspath(model)
+        self._opening = (where, names, device, backend, None if explainer is None else os.fspath(explainer))
+
+    @property
+    def nli(self) -> NLI:
+        """The model, opened by the first who asks in this process."""
+        return _opened(*self._opening)
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch with its new columns; see the class."""
+        if isinstance(batch, Iterator):
+            return map(self, batch)
+        if isinstance(batch, Mapping):
+            return self._of_mapping(batch)
+        if hasattr(batch, "to_pydict"):
+            return self._of_table(batch)
+        if hasattr(batch, "assign"):
+            return self._of_frame(batch)
+        raise TypeError(f"a batch is a mapping of columns, a DataFrame or a Table; got {type(batch).__name__}")
+
+    def _of_mapping(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        names = _renamed(batch)
+        new = self._answers(batch, lambda name: batch[name])
+        if any(isinstance(column, np.ndarray) for column in batch.values()):
+            new = {name: np.array(column, dtype=_DTYPES.get(name[:2], object)) for name, column in new.items()}
+        return {names[name]: batch[name] for name in names} | new
+
+    def _of_table(self, batch: Any) -> Any:
+        import pyarrow as pa
+
+        new = self._answers(batch.column_names, lambda name: batch[name].to_pylist())
+        names = _renamed(batch.column_names)
+        found = {names[name]: batch[name] for name in names}
+        kinds = {"p_": pa.float64(), "tr": pa.bool_()}
+        found |= {name: pa.array(column, kinds.get(name[:2], pa.string())) for name, column in new.items()}
+        return pa.table(found)
+
+    def _of_frame(self, batch: Any) -> Any:
+        new = self._answers(batch.columns, lambda name: batch[name].tolist())
+        names = _renamed(batch.columns)
+        return batch[list(names)].rename(columns=names).assign(**new)
+
+    def _answers(self, names: Iterable[str], column: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
+        """The new columns, from those that hold the pairs."""
+        listed = tuple(names)
+        fault = self.rule.missing(listed)
+        if fault is not None:
+            raise DataError(f"a batch has {fault}")
+        places = self.rule.places(listed)
+        texts = [column(places[name]) for name in ("premise", "hypothesis")]
+        ours = (places["premise"], places["hypothesis"])
+        pairs = (dict(zip(ours, pair, strict=True)) for pair in zip(*texts, strict=True))
+        rows = [self.rule.row(pair, "batch", i) for i, pair in enumerate(pairs)]
+        return _columns([self._why(row) for row in rows] if self.explain else self._labelled(rows), self._empty())
+
+    def _empty(self) -> dict[str, Any]:
+        """The new columns of a row that has none, in their order."""
+        found = {"label": None, **{f"p_{name}": None for name in self.nli.labels}}
+        last = ("method", "target", "sentence", "explanation") if self.explain else ("truncated",)
+        return found | dict.fromkeys((*last, "error"))
+
+    def _labelled(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        pairs = [(row.premise, row.hypothesis) for row in rows if isinstance(row, Pair)]
+        found = self.nli.predict(pairs, batch_size=self.batch_size, progress=lambda _: None) if pairs else []
+        answers = ({**_said(said), "truncated": said.truncated} for said in found)
+        return [next(answers) if isinstance(row, Pair) else _fault(row) for row in rows]
+
+    def _why(self, row: Row) -> dict[str, Any]:
+        if not isinstance(row, Pair):
+            return _fault(row)
+        try:
+            why = self.nli.explain(row.premise, row.hypothesis, **self.question)
+        except _RECOVERABLE as error:
+            return {"error": " ".join(str(error).split()) or type(error).__name__}
+        whole = why.to_dict()
+        brief = {name: whole.get(name) for name in ("method", "target", "sentence")}
+        return {**_said(why.prediction), **brief, "explanation": as_json(whole)}
+
+
+_DTYPES = {"p_": np.float64}  # a probability that is missing is NaN; other columns of numpy hold objects
+
+
+def _said(prediction: Prediction) -> dict[str, Any]:
+    return {"label": prediction.label} | {f"p_{name}": p for name, p in prediction.probabilities.items()}
+
+
+def _fault(row: Row) -> dict[str, Any]:
+    assert isinstance(row, Malformed)  # labels are not asked for
+    return {"error": row.reason}
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], empty: Mapping[str, Any]) -> dict[str, list[Any]]:
+    return {name: [row.get(name) for row in rows] for name in empty}
+
+
+def _renamed(names: Iterable[str]) -> dict[str, str]:
+    """Own columns, and what they are called beside ours: `label` becomes `gold`, unless there is one."""
+    listed = list(names)
+    kept = [name for name in listed if name != "label" or "gold" not in listed]
+    return {name: "gold" if name == "label" else name for name in kept}
+
+
+@lru_cache(maxsize=2)
+def _opened(
+    model: str | None,
+    label_names: tuple[str, ...] | None,
+    device: str | None,
+    backend: Backend,
+    explainer: str | None,
+) -> NLI:
+    """One model per process and set of arguments, however often the callable is copied there."""
+    quiet()
+    return load(model, label_names=label_names, device=device, backend=backend, explainer=explainer)

@@ -1,0 +1,131 @@
+"""Parquet and Arrow as results: chunks as messages of an Arrow stream while a job runs, a file when it is whole.
+
+A Parquet file has its directory at its end and cannot be appended to. A chunk is therefore written as what it is in an
+Arrow stream (the schema before the first, then one message each), so that parts can be cut off, gone on with and put
+together as those of text; `pack` makes the file of it. Its metadata say which version, model and rows it is of.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from neurogame.data.columnar import as_json
+from neurogame.extras import need
+
+FORMATS = (".parquet", ".arrow")
+_ROWS = "neurogame.rows"  # digest of the rows of the source
+_GROUP, _GROUP_BYTES = 1 << 16, 1 << 26  # rows and bytes of a row group, the last chunk aside
+
+
+def is_table(path: Path) -> bool:
+    """Whether a result is to be written as a table."""
+    return path.suffix.lower() in FORMATS
+
+
+class Chunks:
+    """The messages of a table; columns and their types are those of the first chunk.
+
+    Args:
+        papers: what the metadata of the file say, beside the digest of its rows.
+        types: of columns of the source, as its schema has them; others are text, or JSON as text.
+    """
+
+    def __init__(self, papers: Mapping[str, str], types: Mapping[str, Any] | None = None) -> None:
+        need("pyarrow", "parquet")
+        self.papers, self.types = papers, types or {}
+
+    def message(self, header: Mapping[str, str | None], rows: Sequence[Mapping[str, Any]], *, first: bool) -> bytes:
+        """A chunk.
+
+        Args:
+            header: name → type ("double" …) of each column; None: as in the source.
+            rows: name → value; a name that is missing is null.
+            first: whether the schema comes before it.
+
+        Raises:
+            ValueError: a value does not fit the type of its column.
+        """
+        import pyarrow as pa
+
+        kinds = {
+            name: self.types.get(name, pa.string()) if alias is None else pa.type_for_alias(alias)
+            for name, alias in header.items()
+        }
+        schema = pa.schema(list(kinds.items()), {f"neurogame.{name}": text for name, text in self.papers.items()})
+        columns = []
+        for name, kind in kinds.items():
+            typed = name in self.types or header[name] is not None
+            columns.append(pa.array([row.get(name) if typed else _text(row.get(name)) for row in rows], kind))
+        batch = pa.record_batch(columns, schema=schema)
+        return b"".join(part.serialize().to_pybytes() for part in ([schema, batch] if first else [batch]))
+
+
+def _text(value: Any) -> str | None:
+    """A column without a type: text as it is, the rest as JSON."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else as_json({"": value})[5:-1]
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def lists(**entries: str) -> dict[str, Any]:
+    """Types of columns of lists, by the type of their entries."""
+    pa = need("pyarrow", "parquet")
+    return {name: pa.list_(pa.type_for_alias(alias)) for name, alias in entries.items()}
+
+
+def pack(stream: Path, goal: Path, kind: str, rows: str) -> None:
+    """Make a file of the chunks.
+
+    Args:
+        stream: the chunks in their order.
+        goal: written anew.
+        kind: ".parquet" or ".arrow".
+        rows: digest of the rows of the source.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with pa.OSFile(str(stream)) as file, pa.OSFile(str(goal), "wb") as sink:
+        found = pa.ipc.open_stream(file)
+        schema = found.schema.with_metadata({**(found.schema.metadata or {}), _ROWS: rows})
+        make = parquet.ParquetWriter if kind == ".parquet" else pa.ipc.new_file
+        with make(sink, schema) as out:
+            for table in _grouped(found, schema):
+                out.write_table(table)
+
+
+def _grouped(batches: Any, schema: Any) -> Iterator[Any]:
+    """Several chunks together: small row groups are slow to read."""
+    import pyarrow as pa
+
+    stream = iter(batches)
+    while group := list(_taken(stream)):
+        yield pa.Table.from_batches(group).replace_schema_metadata(schema.metadata).combine_chunks()
+
+
+def _taken(batches: Iterator[Any]) -> Iterator[Any]:
+    """As many as make a row group."""
+    rows = size = 0
+    while rows < _GROUP and size < _GROUP_BYTES and (batch := next(batches, None)) is not None:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        yield batch
+
+
+def metadata(path: Path) -> dict[str, str]:
+    """What a file says of itself: version, model, digest, rows; empty if it is none of ours."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with pa.OSFile(str(path)) as file:
+            schema = parquet.read_schema(file) if path.suffix.lower() == ".parquet" else pa.ipc.open_file(file).schema
+    except (pa.ArrowException, OSError):
+        return {}
+    found = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+    return {key.removeprefix("neurogame."): text for key, text in found.items() if key.startswith("neurogame.")}
+
+
+def is_of(path: Path, rows: str) -> bool:
+    """Whether a file was packed of chunks that end in these rows."""
+    return metadata(path).get("rows") == rows

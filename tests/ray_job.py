@@ -1,0 +1,46 @@
+"""A job of two workers on a local Ray; one is killed when it meets row 100. For `test_batch.py`, in a process of its own.
+
+python ray_job.py MODEL ROWS.parquet OUT MARK
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import ray
+
+from neurogame.batch import Predict
+
+
+class Mortal(Predict):
+    """Kills its own process once, in the middle of a batch; and says in which process a row was labelled."""
+
+    def __init__(self, *arguments, mark, **options):
+        super().__init__(*arguments, **options)
+        self.mark = Path(mark)
+
+    def __call__(self, batch):
+        found = super().__call__(batch)
+        if 100 in batch["id"] and not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {**found, "process": [os.getpid()] * len(batch["id"])}
+
+
+def main(model, source, goal, mark):
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 * 2**20)
+    context = ray.data.DataContext.get_current()
+    context.execution_options.preserve_order = True
+    context.enable_progress_bars = False
+    rows = ray.data.read_parquet(source, override_num_blocks=8)
+    options = {"model": model, "mark": mark}
+    said = rows.map_batches(Mortal, fn_constructor_kwargs=options, batch_size=8, concurrency=2).materialize()
+    processes = sorted(set(said.unique("process")))
+    said.drop_columns(["process"]).repartition(1).write_parquet(goal)
+    print(json.dumps({"processes": processes}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
