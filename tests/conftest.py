@@ -20,8 +20,10 @@ CHECKED = (
     "modeling.heads",
     "modeling.losses",
     "modeling.padding",
+    "query_game",
     "readout",
     "sampling",
+    "self_attention",
     "validation",
     "values",
 )
