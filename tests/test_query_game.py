@@ -110,20 +110,20 @@ def test_no_number_grows_with_the_length(random):
     torch.testing.assert_close(long[..., :9], short)
 
 
-@pytest.mark.parametrize("block", [1 << 20, 60, 3], ids=lambda n: f"block {n}")
+@pytest.mark.parametrize("block", [1 << 20, 200, 60, 3], ids=lambda n: f"block {n}")
 @pytest.mark.parametrize("iterations", [1, 2, 4])
 @pytest.mark.parametrize("coupled", [True, False])
 def test_blocks_equal_the_whole(random, monkeypatch, block, iterations, coupled):
     """Outputs and all gradients, whatever the size of a block, with prices and masks of every shape."""
     monkeypatch.setattr(query_game, "_BLOCK", block)
-    q, G, V = (random(k, 2, 3, n, d).requires_grad_() for k, (n, d) in enumerate([(5, 4), (6, 4), (6, 7)]))
+    q, G, V = (random(k, 5, 3, n, d).requires_grad_() for k, (n, d) in enumerate([(5, 4), (6, 4), (6, 7)]))
     strength = random(4, 3).requires_grad_() if coupled else None
-    bias = random(5, 1, 1, 5, 6)
+    bias = random(5, 5, 1, 5, 6)
     bias[..., 2] = -torch.inf
-    for price in (random(6, 1, 3, 1), random(7, 2, 3, 1), random(8, 2, 3, 5)):
+    for price in (random(6, 1, 3, 1), random(7, 5, 3, 1), random(8, 5, 3, 5)):
         price.requires_grad_()
         inputs = [x for x in (q, G, V, strength, price) if x is not None]
-        for given in (None, bias, bias.expand(2, 3, 5, 6), bias[:, :, :1]):
+        for given in (None, bias, bias[:1], bias.expand(5, 3, 5, 6), bias[:, :, :1]):
             whole = query_game.weights(q, G, strength, price, given, iterations=iterations) @ V
             parts = query_game.attend(q, G, V, strength, price, given, iterations=iterations)
             torch.testing.assert_close(parts, whole)

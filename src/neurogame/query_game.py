@@ -141,7 +141,7 @@ class _Blocks(Function):
         out = V.new_empty(q.shape[0], q.shape[2], q.shape[1], V.shape[-1]).transpose(1, 2)
         for block in _blocks(q, G):
             part = _Block(block, q, G, V, strength, price, bias)
-            part.store(out, torch.bmm(part.updates(iterations, keep=False)[-1], part.V))
+            part.store(out, torch.bmm(part.last(iterations), part.V))
         return out
 
     @staticmethod
@@ -210,19 +210,27 @@ class _Block:
     def _cut(self, price: Tensor, bias: Tensor | None) -> Tensor:
         """−μ + bias of this block, as far as they differ: [batch·heads or 1, queries or 1, tokens or 1]."""
         entries, rows = self.block
-        total = price if bias is None else price + bias[entries if bias.shape[0] > 1 else slice(None)]
-        total = total[entries] if total.shape[0] > self.shape[0] else total
-        total = total[:, :, rows] if total.shape[2] > 1 else total
+        parts = []
+        for part in (price, bias):
+            if part is not None:
+                part = part[entries] if part.shape[0] > 1 else part
+                parts.append(part[:, :, rows] if part.shape[2] > 1 else part)
+        total = sum(parts[1:], start=parts[0])
         return total.expand(*self.shape, *total.shape[2:]).flatten(0, 1)
 
-    def updates(self, iterations: int, *, keep: bool) -> list[Tensor]:
-        """A_1 … A_T, or A_T alone."""
-        found = [self._sigmoid(self.q, None)]
-        if self.omega is not None:
-            for _ in range(iterations - 1):
-                moved = torch.addcmul(self.q, self.omega, torch.bmm(found[-1], self.G))
-                found = [*(found if keep else ()), self._sigmoid(moved, found[-1])]
-        return found
+    def last(self, iterations: int) -> Tensor:
+        """A_T."""
+        A, _ = self.updates(iterations, keep=False)
+        return A[0]
+
+    def updates(self, iterations: int, *, keep: bool = True) -> tuple[list[Tensor], list[Tensor]]:
+        """A_1 … A_T (or A_T alone), and A_1 G … A_{T−1} G."""
+        found, products = [self._sigmoid(self.q, None)], []
+        for _ in range(iterations - 1 if self.omega is not None else 0):
+            AG = torch.bmm(found[-1], self.G)
+            new = self._sigmoid(torch.addcmul(self.q, self.omega, AG), found[-1])  # type: ignore[arg-type]
+            found, products = ([*found, new], [*products, AG]) if keep else ([new], [])
+        return found, products
 
     def _sigmoid(self, x: Tensor, A: Tensor | None) -> Tensor:
         """σ(x Gᵀ/√d + own ∘ (1 − 2A) + closed), in place on the product."""
@@ -252,7 +260,7 @@ class _Block:
     ) -> None:
         """Add what this block contributes to the gradients; the formulas are in `_Blocks`."""
         entries, rows = self.block
-        updates = self.updates(iterations, keep=True)
+        updates, products = self.updates(iterations)
         dO = grad[entries, :, rows].flatten(0, 1)
         dA = torch.bmm(dO, self.V.mT)
         dV[entries] += torch.bmm(updates[-1].mT, dO).unflatten(0, self.shape)
@@ -271,8 +279,7 @@ class _Block:
             assert self.omega is not None
             assert own_sum is not None
             assert dstrength is not None
-            A = updates[-1]
-            AG = torch.bmm(A, self.G)
+            A, AG = updates[-1], products.pop()
             total_G.baddbmm_(dS.mT, torch.addcmul(self.q, self.omega, AG), alpha=self.scale)
             own_sum -= 2.0 * (dS * A).sum(1, keepdim=True)
             dstrength += (dx * AG).sum((1, 2)).unflatten(0, self.shape).sum(0)

@@ -17,7 +17,12 @@ def transformed() -> bool:
     """Whether what runs is not plain eager code: a traced or compiled graph, forward-mode AD, torch.func."""
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return True
-    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+    return forward_ad._current_level >= 0 or mapped()
+
+
+def mapped() -> bool:
+    """Whether a transform of `torch.func` is at work (vmap, grad, jacrev, …), which looks into no autograd.Function."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def reads_values(tensor: Tensor, validate: bool | None = None) -> bool:
@@ -102,7 +107,7 @@ def as_mask(
     if mask.is_floating_point() or mask.is_complex():
         raise TypeError(
             f"mask must be bool or 0/1 integers (True = real token), got {mask.dtype}; "
-            "an additive mask of 0 and -inf is the likely cause"
+            "an additive mask of 0 and -inf is the likely cause: pass mask == 0, or mask.bool() for ones and zeros"
         )
     if mask.dim() > 1 and mask.dim() != len(shape):
         raise ValueError(

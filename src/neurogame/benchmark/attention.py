@@ -21,6 +21,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from neurogame.about import machine
 from neurogame.attention import NeuroGameAttention
+from neurogame.benchmark import self_attention
 from neurogame.benchmark.timing import Progress, Run, interleaved, peak_memory
 from neurogame.extras import need
 from neurogame.writing import save_figure
@@ -106,6 +107,7 @@ def run(*, repetitions: int = 15, lengths: tuple[int, ...] = LENGTHS, progress: 
         "long": _long(lengths, progress),
         "memory": _memory(progress),
         "model": _model(repetitions, progress),
+        "self_attention": self_attention.run(repetitions=repetitions, progress=progress),
     }
 
 
@@ -238,7 +240,17 @@ def table(found: dict[str, Any]) -> RenderableType:
         other.add_row("time growth, last doubling", f"{found['long'][-1]['growth']:.2f} ×", f"≤ {TARGET_GROWTH} ×")
     if found["model"]:
         other.add_row("encoder 6 × 384 + head against mean", f"{found['model']['ratio']:.2f} ×", f"≤ {TARGET_MODEL} ×")
-    return Group(cases, long, other)
+    own = found["self_attention"]
+    inside = _table("Inside a transformer: NeuroGameSelfAttention, ratios to MHA(768, 12) in one run", own["cases"])
+    targets = ", ".join(f"{name} ≤ {target}" for name, target in self_attention.TARGETS.items())
+    inside.caption, inside.caption_justify = f"targets: {targets}; memory ≤ {self_attention.TARGET_MEMORY}", "left"
+    memory_inside = _table("Peak extra memory of forward + backward, MB", [_megabytes(row) for row in own["memory"]])
+    return Group(cases, long, other, inside, memory_inside)
+
+
+def _megabytes(row: dict[str, Any]) -> dict[str, Any]:
+    """Bytes of every contestant as MB."""
+    return {k: v / 1e6 if isinstance(v, int) and k not in ("batch", "tokens") else v for k, v in row.items()}
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
