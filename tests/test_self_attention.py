@@ -125,8 +125,9 @@ def test_masks_by_head_and_batch(random, kind):
         torch.testing.assert_close(moved.logit() - plain.logit(), shift.expand(2, 4, 7, 7), atol=1e-4, rtol=0)
 
 
-def test_a_query_without_players_gets_nothing(random, kind):
-    module, x = layer(kind), inputs(random, batch=1).requires_grad_()
+@pytest.mark.parametrize("normalise", [False, True])
+def test_a_query_without_players_gets_nothing(random, kind, normalise):
+    module, x = layer(kind, normalise=normalise), inputs(random, batch=1).requires_grad_()
     output, weights = module(x, x, x, key_padding_mask=torch.ones(1, 7, dtype=torch.bool))
     assert not weights.any()
     torch.testing.assert_close(output, module.out_proj.bias.expand(1, 7, 16))
@@ -266,7 +267,9 @@ def test_half_precision(random, dtype, kind):
     torch.testing.assert_close(output.float(), expected, atol=0.03, rtol=0.05)
     with torch.autocast("cpu", dtype=dtype):
         output, _ = module(x, x, x, need_weights=False)
+        game = module._game(x, x, x, None, None, is_causal=False)
     assert output.dtype == dtype
+    assert game.q.dtype == torch.float32
     torch.testing.assert_close(output.float(), expected, atol=0.03, rtol=0.05)
     output.float().square().sum().backward()
     assert all(p.grad.isfinite().all() for p in module.parameters())

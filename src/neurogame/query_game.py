@@ -177,6 +177,7 @@ def _blocks(q: Tensor, G: Tensor) -> list[tuple[slice, slice]]:
     row = heads * G.shape[-2]  # weights of one query
     entries = max(1, _BLOCK // max(1, row * queries))
     rows = queries if entries > 1 else max(1, _BLOCK // max(1, row))
+    rows = -(-queries // -(-queries // rows))  # as many blocks, of one size
     return [
         (slice(b, min(b + entries, batch)), slice(i, min(i + rows, queries)))
         for b in range(0, batch, entries)

@@ -210,6 +210,16 @@ class NeuroGameSelfAttention(nn.Module):
             it is not averaged, or None.
         """
         game = self._game(query, key, value, key_padding_mask, attn_mask, is_causal)
+        with torch.autocast(query.device.type, enabled=False):
+            out, alpha = self._attend(game, need_weights)
+        output = self._laid_out(self.out_proj(out.transpose(1, 2).flatten(2).to(game.dtype)), query)
+        if not need_weights or alpha is None:
+            return output, None
+        alpha = (alpha.mean(1) if average_attn_weights else alpha).to(output.dtype)
+        return output, alpha.squeeze(0) if query.dim() == 2 else alpha
+
+    def _attend(self, game: "_Game", need_weights: bool) -> tuple[Tensor, Tensor | None]:
+        """Σ_j α_ij V_j of every head, and α where it is needed."""
         V = torch.cat([game.V, torch.ones_like(game.V[..., :1])], dim=-1) if self.normalise else game.V
         alpha, dropped = None, self.dropout if self.training else 0.0
         if need_weights or dropped:
@@ -218,12 +228,8 @@ class NeuroGameSelfAttention(nn.Module):
         else:
             out = query_game.attend(game.q, game.G, V, *game.terms, iterations=self.iterations)
         if self.normalise:  # Σ_j α_ij came along as one more column
-            out = out[..., :-1] / out[..., -1:].clamp(min=torch.finfo(out.dtype).tiny)
-        output = self._laid_out(self.out_proj(out.transpose(1, 2).flatten(2).to(game.dtype)), query)
-        if not need_weights or alpha is None:
-            return output, None
-        alpha = (alpha.mean(1) if average_attn_weights else alpha).to(output.dtype)
-        return output, alpha.squeeze(0) if query.dim() == 2 else alpha
+            out = out[..., :-1] / out[..., -1:].clamp(min=torch.finfo(out.dtype).eps)
+        return out, alpha
 
     @torch.no_grad()
     def games(
