@@ -20,6 +20,7 @@ CHECKED = (
     "modeling.heads",
     "modeling.losses",
     "modeling.padding",
+    "players",
     "query_game",
     "readout",
     "sampling",

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch.autograd import Function
 
-from neurogame._types import Float, Tensor
+from neurogame._types import Bool, Float, Tensor
 from neurogame.validation import transformed
 
 _BLOCK = 1 << 20  # attention weights held at once on the path that keeps none: 4 MB, which caches hold
@@ -59,6 +59,16 @@ def couplings(
 
 def _leading(strength: float | Tensor) -> float | Tensor:
     return strength[..., None, None] if isinstance(strength, Tensor) else strength
+
+
+def mean_key(
+    G: Float[Tensor, "batch heads tokens dim"], players: Bool[Tensor, "#batch #heads #queries tokens"] | None = None
+) -> Float[Tensor, "batch heads #queries dim"]:
+    """Ḡ_i = Σ_k G_k/n_i over the players of query i."""
+    if players is None:
+        return G.mean(-2, keepdim=True)
+    share = players.to(G.dtype)
+    return (share / share.sum(-1, keepdim=True).clamp(min=1.0)) @ G
 
 
 def weights(
@@ -145,7 +155,7 @@ class _Blocks(Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True: second derivatives, by the plain path
             return _plain_gradient(inputs, ctx.iterations, grad, ctx.needs_input_grad)
@@ -226,7 +236,8 @@ class _Block:
 
     def updates(self, iterations: int, *, keep: bool = True) -> tuple[list[Tensor], list[Tensor]]:
         """A_1 … A_T (or A_T alone), and A_1 G … A_{T−1} G."""
-        found, products = [self._sigmoid(self.q, None)], []
+        found: list[Tensor] = [self._sigmoid(self.q, None)]
+        products: list[Tensor] = []
         for _ in range(iterations - 1 if self.omega is not None else 0):
             AG = torch.bmm(found[-1], self.G)
             new = self._sigmoid(torch.addcmul(self.q, self.omega, AG), found[-1])  # type: ignore[arg-type]

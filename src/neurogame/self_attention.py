@@ -3,10 +3,11 @@
     q, G, V = W_q x, W_k y, W_v z per head        v_i(C) = 2 q_i·Σ_{j∈C} G_j + ω ‖Σ_{j∈C} G_j‖²
     α_ij = P_i(j ∈ C), P_i(C) ∝ exp(v_i(C)/(2√d) − (log n_i + μ)|C|), by mean field       o_i = Σ_j α_ij V_j
 
-`query_game` has the mathematics. This file has the parameters (projections, ω and μ of each head), the masks, and the
-record of a head's games. The layer returns one vector per token; `attention` has the one that pools.
+`query_game` has the mathematics, `players` the masks. This file has the parameters (projections, ω and μ of each head)
+and the record of a head's games. The layer returns one vector per token; `attention` has the one that pools.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,9 +20,8 @@ from torch.nn.functional import linear
 from neurogame import ising, query_game
 from neurogame._types import Bool, Float, Tensor
 from neurogame.ising import SpinState
+from neurogame.players import combined, playing
 from neurogame.validation import check_count
-
-CLOSED = -1e4  # a mask entry at or below it closes the token: it does not play
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,9 @@ class NeuroGameSelfAttention(nn.Module):
     """
 
     in_proj_weight: nn.Parameter | None
+    q_proj_weight: nn.Parameter | None
+    k_proj_weight: nn.Parameter | None
+    v_proj_weight: nn.Parameter | None
     in_proj_bias: nn.Parameter | None
     strength: nn.Parameter | None
 
@@ -245,7 +248,7 @@ class NeuroGameSelfAttention(nn.Module):
         value = key if self.vdim == self.kdim else key.new_zeros(*key.shape[:-1], self.vdim)  # values do not play
         game = self._game(query, key, value, key_padding_mask, attn_mask, is_causal)
         q, G, (strength, price, bias) = game.q, game.G, game.terms
-        players = None if bias is None else bias > CLOSED
+        players = playing(bias)
         alpha, one_more = (
             query_game.weights(q, G, *game.terms, iterations=self.iterations + more) for more in range(2)
         )
@@ -281,24 +284,22 @@ class NeuroGameSelfAttention(nn.Module):
         with torch.autocast(query.device.type, enabled=False):
             if dtype.itemsize < 4:
                 q, G, V = q.float(), G.float(), V.float()
-            bias, count = _masks(shape, key_padding_mask, attn_mask, is_causal, q)
+            bias, count = combined(shape, key_padding_mask, attn_mask, is_causal, q)
             price = count.log() + self.background.to(q.dtype)[:, None]
             strength = None if self.strength is None else self.strength.to(q.dtype)
             if strength is not None and not self.couplings:
-                q, strength = q + 0.5 * strength[:, None, None] * _mean_key(G, bias), None
+                q, strength = q + 0.5 * strength[:, None, None] * query_game.mean_key(G, playing(bias)), None
         return _Game(q, G, V, (strength, price, bias), dtype)
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor, together: bool) -> list[Tensor]:
         """q, G, V with heads: [batch, heads, tokens, head_dim]."""
-        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        if self.in_proj_weight is None:
-            parts = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        else:
-            parts = self.in_proj_weight.chunk(3)
         if together and self.in_proj_weight is not None:
-            found = linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, dim=-1)
+            found: Sequence[Tensor] = linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, dim=-1)
         else:
-            found = tuple(linear(*of) for of in zip((query, key, value), parts, biases, strict=True))
+            own = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+            parts: Sequence[Any] = own if self.in_proj_weight is None else self.in_proj_weight.chunk(3)
+            biases: Sequence[Any] = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+            found = [linear(*of) for of in zip((query, key, value), parts, biases, strict=True)]
         return [x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in found]
 
     def _laid_out(self, output: Tensor, query: Tensor) -> Tensor:
@@ -336,68 +337,3 @@ class _Game(NamedTuple):
     V: Tensor
     terms: tuple[Tensor | None, Tensor, Tensor | None]  # ω, price, bias
     dtype: torch.dtype
-
-
-def _mean_key(
-    G: Float[Tensor, "batch heads tokens dim"], bias: Float[Tensor, "#batch #heads #queries tokens"] | None
-) -> Float[Tensor, "batch heads #queries dim"]:
-    """Ḡ_i = Σ_k G_k/n_i over the players of query i."""
-    if bias is None:
-        return G.mean(-2, keepdim=True)
-    players = (bias > CLOSED).to(G.dtype)
-    return (players / players.sum(-1, keepdim=True).clamp(min=1.0)) @ G
-
-
-def _masks(
-    shape: tuple[int, int, int, int],
-    key_padding_mask: Tensor | None,
-    attn_mask: Tensor | None,
-    is_causal: bool,
-    like: Tensor,
-) -> tuple[Float[Tensor, "#batch #heads #queries tokens"] | None, Float[Tensor, "#batch #heads #queries"]]:
-    """Everything that is added to the logits, −inf where a token is closed, and n_i, the players of each query."""
-    batch, heads, queries, tokens = shape
-    found = []
-    if key_padding_mask is not None:
-        whole = (batch, tokens)
-        if tuple(key_padding_mask.shape) not in (whole, (tokens,) if batch == 1 else whole):
-            raise ValueError(
-                f"key_padding_mask must be [batch, tokens] = {list(whole)}, got {list(key_padding_mask.shape)}"
-            )
-        found.append(as_bias("key_padding_mask", key_padding_mask, like).reshape(batch, 1, 1, tokens))
-    if attn_mask is not None:
-        whole = (queries, tokens) if attn_mask.dim() == 2 else (batch * heads, queries, tokens)
-        if tuple(attn_mask.shape) != whole:
-            raise ValueError(
-                f"attn_mask must be [queries, tokens] = {[queries, tokens]} or [batch·heads, queries, tokens] = "
-                f"{[batch * heads, queries, tokens]}, got {list(attn_mask.shape)}"
-            )
-        lead = (1, 1) if attn_mask.dim() == 2 else (batch, heads)
-        found.append(as_bias("attn_mask", attn_mask, like).reshape(*lead, queries, tokens))
-    if is_causal:
-        after = torch.ones(queries, tokens, dtype=torch.bool, device=like.device).triu(1)
-        found.append(as_bias("", after, like)[None, None])
-    bias = sum(found[1:], start=found[0]) if found else None
-    return bias, count_players(bias, tokens, like)
-
-
-def count_players(
-    bias: Float[Tensor, "#batch #heads #queries tokens"] | None, tokens: int, like: Tensor
-) -> Float[Tensor, "#batch #heads #queries"]:
-    """n_i: the tokens that are not closed to query i; at least 1, so that its logarithm is finite."""
-    if bias is None:
-        return like.new_full((1, 1, 1), float(tokens))
-    return (bias.detach() > CLOSED).sum(-1).clamp(min=1).to(like.dtype)
-
-
-def as_bias(name: str, mask: Tensor, like: Tensor) -> Tensor:
-    """True (closed) as −inf, False as 0; numbers as they are."""
-    if mask.is_floating_point():
-        mask = mask.to(like.dtype)
-        return mask.masked_fill(mask <= CLOSED, -torch.inf)
-    if mask.dtype != torch.bool:
-        raise TypeError(
-            f"{name} must be bool (True = closed) or floating point (added to the logits), got {mask.dtype}; "
-            "an attention_mask with 1 at real tokens becomes attention_mask == 0"
-        )
-    return like.new_zeros(mask.shape).masked_fill(mask, -torch.inf)

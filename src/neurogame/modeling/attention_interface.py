@@ -18,7 +18,7 @@ from transformers.masking_utils import sdpa_mask
 
 from neurogame import query_game
 from neurogame._types import Float, Tensor
-from neurogame.self_attention import as_bias, count_players
+from neurogame.players import as_bias, count_players
 from neurogame.validation import check_count
 
 NAME = "neurogame"  # of the implementation, and of what a layer carries
