@@ -255,12 +255,19 @@ class GamePooling(NeuroGameAttention):
         self._count: Tensor | None = None
 
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, *, generator: Any = None, samples: int | None = None
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        key_padding_mask: Tensor | None = None,
+        generator: Any = None,
+        samples: int | None = None,
     ) -> NeuroGameOutput:
         """The layer's record; with `divide` its output is that of the normalised weights."""
         assert mask is not None
+        assert key_padding_mask is None
         self._count = mask.sum(-1).float()
-        record = super().forward(x, mask, generator=generator, samples=samples)
+        record: NeuroGameOutput = super().forward(x, mask, generator=generator, samples=samples)
         if not self.divide:
             return record
         weight = record.alpha / record.alpha.sum(-1, keepdim=True)

@@ -4,15 +4,21 @@
     python benchmarks/record.py values
     python benchmarks/record.py couplings
     python benchmarks/record.py throughput
+    python benchmarks/record.py attention --inside      # only what stands inside a transformer, into the stored rest
 
 The same as `neurogame benchmark NAME --json --figure FILE`, in the places the documentation reads from.
 """
 
 import argparse
+import json
 from importlib import import_module
 
 from common import RESULTS, Clock, progress, save
 from rich.console import Console
+
+from neurogame.about import machine
+from neurogame.writing import write_text
+from neurogame_bench import self_attention
 
 FIGURES = {
     "attention": "attention",
@@ -22,11 +28,27 @@ FIGURES = {
 }
 
 
+def inside(repetitions: int) -> None:
+    """The rows of `neurogame_bench.self_attention`, with a machine of their own, in results/attention.json."""
+    path = RESULTS / "attention.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    found = self_attention.run(repetitions=repetitions, progress=progress)
+    stored["self_attention"] = {"machine": machine(), "repetitions": repetitions, **found}
+    write_text(path, json.dumps(stored, indent=1) + "\n")
+    Console(width=160).print(found["cases"], found["memory"])
+
+
 def main() -> None:
     """Run, print, store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", choices=list(FIGURES))
-    for name in parser.parse_args().names:
+    parser.add_argument("--inside", action="store_true", help="of attention: NeuroGameSelfAttention alone")
+    parser.add_argument("--repetitions", type=int, default=15, help="with --inside")
+    args = parser.parse_args()
+    if args.inside:
+        inside(args.repetitions)
+        return
+    for name in args.names:
         clock, module = Clock(), import_module(f"neurogame_bench.{name}")
         found = module.run(progress=progress)
         Console(width=160).print(module.table(found))

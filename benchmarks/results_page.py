@@ -17,7 +17,7 @@ from typing import Any
 
 import results_figures as draw
 from common import RESULTS, progress
-from results_text import ABLATIONS, ALIKE, CLAIMS, END, GROUPS, INTRO, OOD, SETS, TABLE
+from results_text import ABLATIONS, ALIKE, CLAIMS, END, GROUPS, INSIDE, INTRO, OOD, SETS, TABLE
 
 from neurogame.evaluation import Report, figures
 from neurogame_bench.effects import FEW, NOTHING
@@ -31,6 +31,7 @@ NEEDED = {
     "ood": "benchmarks/ood.py",
     "claims": "benchmarks/claims.py",
     "embedded": "benchmarks/ship.py",
+    "self_attention": "benchmarks/self_attention.py",
 }
 
 
@@ -334,6 +335,47 @@ def _phrases(details: Record) -> str:
     )
 
 
+def section_inside(stored: Record) -> str:
+    """Transformers with one attention or another."""
+    rows, settings = stored["rows"], stored["protocol"]["tasks"]
+    cells, lengths, verdict = [], [], []
+    for task, setting in settings.items():
+        own = [row for row in rows if row["task"] == task]
+        for row in own:
+            omega = "" if row["strength"] is None else f"{row['strength'][0]:+.2f} … {row['strength'][1]:+.2f}"
+            gap = "–" if row["difference"] is None else f"{100 * row['difference']:+.1f} {interval(row['interval'])}"
+            cells.append(
+                [row["task"], row["attention"], accuracy(row), gap.strip(), omega, f"{row['processor_seconds']:.1f}"]
+            )
+            if setting["lengths"]:
+                lengths.append([task, row["attention"], *(f"{100 * x:.1f}" for x in row["lengths"].values())])
+        verdict.append(f"`{task}`: {_against_softmax(own)}")
+    tested = next(setting["lengths"] for setting in settings.values() if setting["lengths"])
+    one = next(iter(settings.values()))
+    return INSIDE.format(
+        width=one["width"],
+        heads=one["heads"],
+        seeds=seeds_of(stored["runs"]),
+        rows=pipes(
+            ["task", "attention", "accuracy", "difference [95 %, seeds]", "ω", "processor s/run"], cells, left=2
+        ),
+        verdict="Differences to softmax whose interval excludes 0. " + " ".join(verdict),
+        first=tested[0],
+        lengths=pipes(["task", "attention", *(f"n = {n}" for n in tested)], lengths, left=2),
+        snli=settings["snli"]["pairs"],
+    )
+
+
+def _against_softmax(rows: Sequence[Record]) -> str:
+    """Which attentions are measurably above and below."""
+    sides: dict[str, list[str]] = {"above": [], "below": []}
+    for row in rows:
+        if row["interval"] and not row["interval"][0] <= 0 <= row["interval"][1]:
+            sides["above" if row["difference"] > 0 else "below"].append(row["attention"])
+    told = [f"{side} {quoted(names)}" for side, names in sides.items() if names]
+    return f"{' and '.join(told)}." if told else "none."
+
+
 def section_end(parts: dict[str, Record]) -> str:
     """Wall time and machine of each part."""
     lines = []
@@ -380,6 +422,8 @@ def page(parts: dict[str, Record], default: Report | None) -> str:
         sections.append(section_alike(parts["ood"]))
     if "claims" in parts:
         sections.append(section_claims(parts["claims"]))
+    if "self_attention" in parts:
+        sections.append(section_inside(parts["self_attention"]))
     return wrapped("\n".join([*sections, section_end(parts)])).rstrip() + "\n"
 
 

@@ -140,8 +140,35 @@ python benchmarks/table.py --root DATA
 python benchmarks/ood.py --root DATA
 python benchmarks/ship.py runs/long --root DATA
 python benchmarks/claims.py --root DATA
+python benchmarks/self_attention.py --root DATA
 python benchmarks/results_page.py
 ```
 
 {cost}
+"""
+
+INSIDE = """## Inside a transformer
+
+Does `NeuroGameSelfAttention` learn? Small transformers trained from scratch, equal in everything but the attention
+({width} wide, {heads} heads, AdamW, one learning rate per task), {seeds}. Nothing was tuned for any of the attentions,
+and the budgets are a few hundred steps: who learns faster here need not end up higher. `softmax` is
+nn.MultiheadAttention, `sigmoid` the same without couplings and contribution, `values` NeuroGame without couplings,
+`couplings` the default, `normalised` the default divided by Σα. Accuracy in %, mean ± standard deviation; the
+difference is to `softmax`, paired by seed, with a 95 % t-interval; ω is the range over heads and seeds at the end.
+
+{rows}
+
+{verdict}
+
+Lengths: trained with {first} tokens, tested with more (accuracy in %, mean over seeds; a guess among the values at hand
+is right in 2/n for `twice`).
+
+{lengths}
+
+![Learning curves](figures/self-attention-learning.png)
+
+`recall`: tokens are pairs of key and value, and the first token asks for the value of a key. `twice`: every value
+occurs twice, and one of them both times with the same key; the first token asks nothing. In one layer only what keys
+are to each other can find it, which is what couplings are for; with two layers the tokens can compare themselves in the
+first. `toy` and `snli`: pairs of the toy language and of SNLI ({snli:,} training pairs, words from scratch), 2 layers.
 """

@@ -20,8 +20,11 @@ CHECKED = (
     "modeling.heads",
     "modeling.losses",
     "modeling.padding",
+    "players",
+    "query_game",
     "readout",
     "sampling",
+    "self_attention",
     "validation",
     "values",
 )

@@ -397,3 +397,38 @@ def test_large_numbers_that_fit_are_played_as_small_ones():
         padded = torch.cat([x, torch.full((2, 1, 16), 1e30)], 1)  # of no consequence behind the mask
         mask = torch.tensor([[True] * 5 + [False]] * 2)
         torch.testing.assert_close(module.float()(padded, mask).shapley[..., :5], expected)
+
+
+def test_tensor_only_is_the_output_of_the_record():
+    """What nn.Sequential passes on; the parameters are the same."""
+    x = bert_like(22, 2, 6, 16)
+    record, alone = layer(16, 2).eval(), layer(16, 2, tensor_only=True).eval()
+    assert torch.equal(alone(x), record(x).output)
+    assert list(alone.state_dict()) == list(record.state_dict())
+    network = torch.nn.Sequential(torch.nn.LayerNorm(16), alone, torch.nn.Linear(16, 3))
+    assert network(x).shape == (2, 3)
+
+
+def test_key_padding_mask_is_the_mask_the_other_way_round():
+    module, x = layer(16, 2).eval(), bert_like(23, 2, 6, 16)
+    mask = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]])
+    assert torch.equal(module(x, key_padding_mask=mask == 0).output, module(x, mask).output)
+    with pytest.raises(ValueError, match="give one of them"):
+        module(x, mask, key_padding_mask=mask == 0)
+    for wrong in (mask, torch.zeros(2, 6).masked_fill(mask == 0, -torch.inf)):
+        with pytest.raises(TypeError, match="key_padding_mask < 0 makes one of an additive mask"):
+            module(x, key_padding_mask=wrong)
+    with pytest.raises(TypeError, match=r"pass mask == 0, or mask.bool\(\)"):
+        module(x, mask.float())
+
+
+@pytest.mark.parametrize("couplings", ["linear", "pairs", "none"])
+def test_torch_func(couplings):
+    """vmap over sequences and jacrev give the numbers of plain calls; the gradient is that of the iterations."""
+    module = layer(8, 2, couplings=couplings, tensor_only=True, samples=4, tol=1e-10, max_iter=60).double().eval()
+    x = bert_like(24, 3, 4, 8).double()
+    torch.testing.assert_close(torch.func.vmap(lambda x: module(x[None])[0])(x), module(x))
+    jacobian = torch.func.jacrev(lambda x: module(x[None])[0])(x[0])
+    y = x[:1].clone().requires_grad_()
+    rows = [torch.autograd.grad(module(y)[0, i], y)[0][0] for i in range(8)]
+    torch.testing.assert_close(jacobian, torch.stack(rows), atol=1e-6, rtol=1e-5)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from neurogame import about
 from neurogame.cli import app
-from neurogame_bench import attention, couplings, timing
+from neurogame_bench import attention, couplings, self_attention, timing
 
 runner = CliRunner()
 
@@ -44,6 +44,10 @@ def test_attention_benchmark(monkeypatch, tmp_path):
     monkeypatch.setattr(attention, "HEADS", 2)
     monkeypatch.setattr(attention, "CASES", ((2, 8, "linear", False, 0.6), (2, 8, "pairs", True, 1.5)))
     monkeypatch.setattr(attention, "_memory", lambda _: {"a": 1, "b": 2, "c": 3})
+    monkeypatch.setattr(self_attention, "DIM", 16)
+    monkeypatch.setattr(self_attention, "HEADS", 2)
+    monkeypatch.setattr(self_attention, "CASES", ((2, 8, False), (2, 8, True)))
+    monkeypatch.setattr(self_attention, "peak_memory", lambda setup: len(setup))
     steps = []
     found = attention.run(repetitions=2, lengths=(16, 32), progress=steps.append)
     json.dumps(found)
@@ -53,6 +57,11 @@ def test_attention_benchmark(monkeypatch, tmp_path):
     assert len(steps) >= 5
     text = shown(attention.table(found))
     assert "MHA, one query ratio" in text
+    assert "Inside a transformer" in text
+    inside = found["self_attention"]
+    assert [row["pass"] for row in inside["cases"]] == ["forward", "forward + backward"]
+    assert all(row[name] > 0 for row in inside["cases"] for name in (*self_attention.KINDS, "SDPA alone"))
+    assert len(inside["memory"]) == len(inside["operations"]) == 1
     attention.figure(found, tmp_path / "figures" / "attention.png")
     assert (tmp_path / "figures" / "attention.png").stat().st_size > 1000
 
@@ -63,6 +72,17 @@ def test_operations_are_counted():
     assert found["MHA"] == pytest.approx((4 * 8 * 128 * 768 * 768 + 2 * 8 * 12 * 128 * 128 * 64) / 1e6)
     assert found["linear: W_v"] == pytest.approx(8 * 128 * 768 * 768 / 1e6)
     assert found["linear"] < 0.5 * found["MHA"]
+
+
+def test_operations_of_self_attention_are_counted():
+    """Four projections and two n²·d products for each update; the backward pass of one update has five more."""
+    found = self_attention.operations(8, 128)
+    unit, project = 8 * 12 * 128 * 128 * 64 / 1e6, 8 * 128 * 768 * 768 / 1e6
+    assert found["MHA, forward"] == pytest.approx(4 * project + 2 * unit)
+    assert found["MHA, forward"] == pytest.approx(attention.operations(8, 128)["MHA"])
+    assert found["couplings, forward"] == pytest.approx(4 * project + 4 * unit)
+    assert found["no couplings, ratio forward + backward"] == 1.0
+    assert found["MHA, forward + backward"] == pytest.approx(12 * project + 7 * unit)
 
 
 def test_couplings_benchmark(tmp_path):

@@ -15,6 +15,7 @@ SOURCE = Path(neurogame.__file__).parent
 ROOMS = (
     ("_types", "extras", "printing", "validation", "writing", "records", "labels", "embedded"),  # tools
     ("game", "sampling", "kernels", "marginals", "couplings", "values", "exact", "ising", "attention"),  # the paper
+    ("query_game", "players", "self_attention"),
     ("readout", "hamiltonian", "example"),
     ("modeling",),
     ("",),  # neurogame/__init__.py: names of the rooms above; what is below is imported when it is asked for

@@ -2,9 +2,10 @@
 
 The package reads in the order of the paper: `game` (v(C)), `sampling` (how coalitions are drawn),
 `values` and `couplings` (Shapley, Banzhaf, pair interactions), `exact` (enumeration), `ising` (spins),
-`attention` (the layer), `readout` (games read into logits), `hamiltonian` (the spins of a decision), `modeling`
-(encoder and head), `data`, `classifier` (a model with tokenizer and labels), `opening` (the way to one), `grounding`
-(v(C) is what a model says of C), `explanation`, `nli` (load, predict, explain), `evaluation`, `training`.
+`attention` (the layer that pools), `query_game` and `self_attention` (the layer inside a transformer), `readout` (games
+read into logits), `hamiltonian` (the spins of a decision), `modeling` (encoder and head), `data`, `classifier` (a model
+with tokenizer and labels), `opening` (the way to one), `grounding` (v(C) is what a model says of C), `explanation`,
+`nli` (load, predict, explain), `evaluation`, `training`.
 """
 
 import importlib
@@ -16,6 +17,7 @@ from neurogame.couplings import LinearCoupling
 from neurogame.hamiltonian import Hamiltonian
 from neurogame.ising import SpinState, solve
 from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
+from neurogame.self_attention import NeuroGameSelfAttention, QueryGames
 from neurogame.values import GameValues, estimate, estimate_game
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
         EsimForSequenceClassification,
         NeuroGameForSequenceClassification,
     )
+    from neurogame.modeling.attention_interface import register_attention, use_neurogame_attention
     from neurogame.nli import NLI, Prediction, load
 
 __version__ = "0.1.0"
@@ -41,6 +44,8 @@ _LATER = {
     "Prediction": "nli",
     "ground": "grounding.explainer",
     "load": "nli",
+    "register_attention": "modeling.attention_interface",
+    "use_neurogame_attention": "modeling.attention_interface",
 }
 _MODULES = frozenset(
     {
@@ -73,7 +78,9 @@ __all__ = [
     "NeuroGameConfig",
     "NeuroGameForSequenceClassification",
     "NeuroGameOutput",
+    "NeuroGameSelfAttention",
     "Prediction",
+    "QueryGames",
     "SpinState",
     "__version__",
     "estimate",
@@ -83,8 +90,10 @@ __all__ = [
     "ground",
     "ising",
     "load",
+    "register_attention",
     "sampling",
     "solve",
+    "use_neurogame_attention",
     "values",
 ]
 

@@ -153,6 +153,7 @@ class NeuroGameAttention(nn.Module):
         heads: number of heads, each with W_v, gate, γ, μ, anchor and coupling strength of its own.
         preset: "paper" is Algorithm 1, its flaws included (tokens share their draws, see `values`);
             "default" is the corrected layer described below.
+        tensor_only: return the pooled vectors alone, as `nn.Sequential` needs it; the record is not kept.
         validate: whether to check values (NaN, empty rows) as well as shapes; None: in eager mode on the CPU.
         options: any field of `AttentionConfig`, overriding the preset.
 
@@ -184,7 +185,14 @@ class NeuroGameAttention(nn.Module):
     anchor: nn.Linear | nn.Parameter | None
 
     def __init__(
-        self, dim: int, heads: int, *, preset: str = "default", validate: bool | None = None, **options: Any
+        self,
+        dim: int,
+        heads: int,
+        *,
+        preset: str = "default",
+        tensor_only: bool = False,
+        validate: bool | None = None,
+        **options: Any,
     ) -> None:
         super().__init__()
         check_count("dim", dim)
@@ -199,6 +207,7 @@ class NeuroGameAttention(nn.Module):
                 raise TypeError(f"unknown option {name!r}; allowed: {', '.join(known)}")
         self.config = replace(PRESETS[preset], **options)
         self.dim, self.heads, self.head_dim, self.preset, self.validate = dim, heads, dim // heads, preset, validate
+        self.tensor_only = tensor_only
         self.value = nn.Linear(dim, dim, bias=False)  # W_v of all heads, side by side
         gated = self.config.gate is None and self.config.fields
         self.gate = nn.Linear(dim, heads) if gated else None  # w_h, b_h
@@ -248,19 +257,21 @@ class NeuroGameAttention(nn.Module):
         x: Float[Tensor, "batch tokens dim"],
         mask: Tensor | None = None,
         *,
+        key_padding_mask: Tensor | None = None,
         generator: sampling.Randomness = None,
         samples: int | None = None,
-    ) -> NeuroGameOutput:
+    ) -> Any:  # NeuroGameOutput, or a tensor: a union would have every caller ask which
         """Pool [batch, tokens, dim] into [batch, dim].
 
         Args:
             x: [batch, tokens, dim].
             mask: [batch, tokens], True (or 1) at real tokens; None: all are.
+            key_padding_mask: the same the other way round, as torch has it: True at padding. One of the two.
             generator: where the draws of coalitions come from; None: a fixed seed in evaluation, torch's in training.
             samples: coalitions per law; None: those of the configuration.
 
         Returns:
-            `output` [batch, dim], and everything it was made of.
+            The record: `output` [batch, dim], and everything it was made of; or `output` alone with `tensor_only`.
 
         Example:
             >>> layer = NeuroGameAttention(64, 4).eval()
@@ -270,7 +281,7 @@ class NeuroGameAttention(nn.Module):
         config = self.config
         if samples is None:
             samples = config.train_samples or config.samples if self.training else config.samples
-        real = self._check(x, mask)
+        real = self._check(x, self._real(mask, key_padding_mask))
         V = self._split(self.value(x))  # (batch, heads, tokens, head_dim)
         gate = None if self.gate is None else self.gate(x).mT  # (batch, heads, tokens)
         anchor = self._anchor(x, real)
@@ -301,7 +312,22 @@ class NeuroGameAttention(nn.Module):
             alpha = state.alpha
             z = (alpha.unsqueeze(-2) @ V).squeeze(-2)
         output = self.out(z.flatten(-2).to(self.out.weight.dtype))
+        if self.tensor_only:
+            return output
         return NeuroGameOutput(output, alpha, field, values.shapley, values.banzhaf, gate, coupling, state, values)
+
+    def _real(self, mask: Tensor | None, key_padding_mask: Tensor | None) -> Tensor | None:
+        """The mask of real tokens, whichever of the two was given."""
+        if key_padding_mask is None:
+            return mask
+        if mask is not None:
+            raise ValueError("mask and key_padding_mask say the same in two ways; give one of them")
+        if key_padding_mask.dtype != torch.bool:
+            raise TypeError(
+                f"key_padding_mask must be bool (True = padding), got {key_padding_mask.dtype}; key_padding_mask < 0 "
+                "makes one of an additive mask of 0 and -inf, and an attention_mask with 1 at real tokens goes to mask="
+            )
+        return ~key_padding_mask
 
     def _check(self, x: Tensor, mask: Tensor | None) -> Bool[Tensor, "batch 1 tokens"] | None:
         """Shapes always, values where they may be read; the mask as booleans with a head axis."""

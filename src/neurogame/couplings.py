@@ -26,7 +26,7 @@ from neurogame import kernels
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.game import Nonlinearity, of_norm, safe_divide, safe_sqrt
 from neurogame.marginals import Toggles
-from neurogame.validation import exporting, transformed
+from neurogame.validation import exporting, mapped, transformed
 
 _BLOCK_ELEMENTS = 1 << 18  # pairs computed at once, 1 MB a temporary
 _EXPORTED_SAMPLES = 8  # at once in an exported graph: fewer make it long, more take memory
@@ -205,10 +205,10 @@ def pair_couplings(
         toggles.sign.expand(*batch, samples, n).reshape(-1, samples, n),
         toggles.size.expand(*batch, samples).reshape(-1, samples),
     )
-    if f == "tanh" or tilt is not None:
-        gamma = None if tilt is None else tilt.reshape(-1)
-        # A traced graph is differentiated by its compiler, which cannot look into the recomputation.
-        tracing = torch.compiler.is_compiling()
+    gamma = None if tilt is None else tilt.reshape(-1)
+    if f == "tanh" or tilt is not None or mapped():
+        # A traced graph is differentiated by its compiler, which cannot look into the recomputation, nor can torch.func
+        tracing = torch.compiler.is_compiling() or mapped()
         J = _stream(everything, gamma, f, chunk)[0] if tracing else _StreamedPairs.apply(*everything, gamma, f, chunk)
     else:
         J = _PairMean.apply(*everything, chunk)

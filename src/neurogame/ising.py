@@ -34,6 +34,7 @@ from neurogame.validation import (
     differentiated,
     exporting,
     full_precision,
+    mapped,
     reads_values,
     traced,
 )
@@ -277,7 +278,7 @@ def solve(
         mask: bool or 0/1 integers, True = real token; padding keeps spin 0 and exerts no force.
         gradient: "implicit" differentiates the fixed point (memory independent of `max_iter`; where
             the solver has not converged it is the gradient of the linearised equation at the last
-            spins); "unrolled" differentiates the iterations.
+            spins); "unrolled" differentiates the iterations, and so do the transforms of `torch.func` in any case.
         validate: whether to check values as well as shapes; None means in eager mode on the CPU.
 
     Where ρ(J)/γ ≥ 1 the equations may have several solutions; this returns the one reached from s = 0.
@@ -301,7 +302,7 @@ def solve(
         raise ValueError(f"tol must be > 0, got {tol!r}")
     with full_precision(problem.field.device):
         inputs = (problem.field, problem.gamma, *factors(problem.coupling))
-        if gradient == "unrolled" or not kernels.needs_gradient(*inputs):
+        if gradient == "unrolled" or mapped() or not kernels.needs_gradient(*inputs):
             spins, residual, iterations = _iterate(problem, damping, max_iter, tol)
         else:
             with torch.no_grad():

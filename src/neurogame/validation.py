@@ -29,7 +29,12 @@ def transformed() -> bool:
 
 def differentiated() -> bool:
     """Whether forward-mode AD or torch.func differentiates what runs, which `requires_grad` does not say."""
-    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+    return forward_ad._current_level >= 0 or mapped()
+
+
+def mapped() -> bool:
+    """Whether a transform of `torch.func` is at work (vmap, grad, jacrev, …), which looks into no autograd.Function."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
@@ -136,7 +141,7 @@ def as_mask(
     if mask.is_floating_point() or mask.is_complex():
         raise TypeError(
             f"mask must be bool or 0/1 integers (True = real token), got {mask.dtype}; "
-            "an additive mask of 0 and -inf is the likely cause"
+            "an additive mask of 0 and -inf is the likely cause: pass mask == 0, or mask.bool() for ones and zeros"
         )
     if mask.dim() > 1 and mask.dim() != len(shape):
         raise ValueError(

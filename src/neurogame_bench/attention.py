@@ -23,6 +23,7 @@ from neurogame.about import machine
 from neurogame.attention import NeuroGameAttention
 from neurogame.extras import need
 from neurogame.writing import save_figure
+from neurogame_bench import self_attention
 from neurogame_bench.timing import Progress, Run, interleaved, peak_memory
 
 DIM, HEADS = 768, 12
@@ -117,6 +118,7 @@ def run(*, repetitions: int = 15, lengths: tuple[int, ...] = LENGTHS, progress: 
         "long": _long(lengths, progress),
         "memory": _memory(progress),
         "model": _model(repetitions, progress),
+        "self_attention": self_attention.run(repetitions=repetitions, progress=progress),
     }
 
 
@@ -251,7 +253,17 @@ def table(results: dict[str, Any]) -> RenderableType:
         other.add_row(
             "encoder 6 × 384 + head against mean", f"{results['model']['ratio']:.2f} ×", f"≤ {TARGET_MODEL} ×"
         )
-    return Group(cases, long, other)
+    own = results["self_attention"]
+    inside = _table("Inside a transformer: NeuroGameSelfAttention, ratios to MHA(768, 12) in one run", own["cases"])
+    targets = ", ".join(f"{name} ≤ {target}" for name, target in self_attention.TARGETS.items())
+    inside.caption, inside.caption_justify = f"targets: {targets}; memory ≤ {self_attention.TARGET_MEMORY}", "left"
+    memory_inside = _table("Peak extra memory of forward + backward, MB", [_megabytes(row) for row in own["memory"]])
+    return Group(cases, long, other, inside, memory_inside)
+
+
+def _megabytes(row: dict[str, Any]) -> dict[str, Any]:
+    """Bytes of every contestant as MB."""
+    return {k: v / 1e6 if isinstance(v, int) and k not in ("batch", "tokens") else v for k, v in row.items()}
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:

@@ -1,0 +1,72 @@
+"""Who plays for a query: masks as what is added to the logits, −inf where a token is closed, and n_i.
+
+A closed token is not worth little, it is not there: it has no value, exerts no force and is not counted in n_i. Masks
+are those of `nn.MultiheadAttention`: True closes, numbers are added.
+"""
+
+import torch
+
+from neurogame._types import Bool, Float, Tensor
+
+CLOSED = -1e4  # a number at or below it closes the token
+
+
+def combined(
+    shape: tuple[int, int, int, int],
+    key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    like: Tensor,
+) -> tuple[Float[Tensor, "#batch #heads #queries tokens"] | None, Float[Tensor, "#batch #heads #queries"]]:
+    """Everything that is added to the logits, −inf where a token is closed, and n_i, the players of each query."""
+    batch, heads, queries, tokens = shape
+    found = []
+    if key_padding_mask is not None:
+        whole: tuple[int, ...] = (batch, tokens)
+        if tuple(key_padding_mask.shape) not in (whole, (tokens,) if batch == 1 else whole):
+            raise ValueError(
+                f"key_padding_mask must be [batch, tokens] = {list(whole)}, got {list(key_padding_mask.shape)}"
+            )
+        found.append(as_bias("key_padding_mask", key_padding_mask, like).reshape(batch, 1, 1, tokens))
+    if attn_mask is not None:
+        if tuple(attn_mask.shape) not in ((queries, tokens), (batch * heads, queries, tokens)):
+            raise ValueError(
+                f"attn_mask must be [queries, tokens] = {[queries, tokens]} or [batch·heads, queries, tokens] = "
+                f"{[batch * heads, queries, tokens]}, got {list(attn_mask.shape)}"
+            )
+        lead = (1, 1) if attn_mask.dim() == 2 else (batch, heads)
+        found.append(as_bias("attn_mask", attn_mask, like).reshape(*lead, queries, tokens))
+    if is_causal:
+        after = torch.ones(queries, tokens, dtype=torch.bool, device=like.device).triu(1)
+        found.append(as_bias("", after, like)[None, None])
+    bias = sum(found[1:], start=found[0]) if found else None
+    return bias, count_players(bias, tokens, like)
+
+
+def count_players(
+    bias: Float[Tensor, "#batch #heads #queries tokens"] | None, tokens: int, like: Tensor
+) -> Float[Tensor, "#batch #heads #queries"]:
+    """n_i: the tokens that are not closed to query i; at least 1, so that its logarithm is finite."""
+    if bias is None:
+        return like.new_full((1, 1, 1), float(tokens))
+    return (bias.detach() > CLOSED).sum(-1).clamp(min=1).to(like.dtype)
+
+
+def playing(
+    bias: Float[Tensor, "#batch #heads #queries tokens"] | None,
+) -> Bool[Tensor, "#batch #heads #queries tokens"] | None:
+    """Who plays for whom; None: all tokens."""
+    return None if bias is None else bias > CLOSED
+
+
+def as_bias(name: str, mask: Tensor, like: Tensor) -> Tensor:
+    """True (closed) as −inf, False as 0; numbers as they are."""
+    if mask.is_floating_point():
+        mask = mask.to(like.dtype)
+        return mask.masked_fill(mask <= CLOSED, -torch.inf)
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"{name} must be bool (True = closed) or floating point (added to the logits), got {mask.dtype}; "
+            "an attention_mask with 1 at real tokens becomes attention_mask == 0"
+        )
+    return like.new_zeros(mask.shape).masked_fill(mask, -torch.inf)
