@@ -34,6 +34,7 @@ bench: $(VENV)/.benched
 	$(BIN)/python benchmarks/record.py couplings values attention throughput
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/export.py
+	$(BIN)/python benchmarks/growth.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/predict.py
 
 # The site, in site/; a warning is an error.

@@ -6,11 +6,13 @@
 For the embedded model and for a tiny one, of which nearly all the time is not the model: requests per second and the
 quantiles of their time at 1, 8 and 64 clients, with batches (the default) and with one request at a time (`--batch 1`),
 by turns in one run; then 256 clients, more than may wait, of whom some are turned away with 503. With the tiny model
-also the memory of the server over 30 000 requests. Pairs are generated, of one to four sentences.
+also the memory of the server over 30 000 requests. Pairs are generated, of one to four sentences. Last, the embedded
+model by torch, by onnxruntime and as int8, each in one process with all threads and in several of one thread each.
 """
 
 import argparse
 import json
+import os
 import random
 import re
 import shutil
@@ -21,6 +23,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,8 @@ LUA = Path(__file__).with_name("load.lua")
 CLIENTS = (1, 8, 64)
 TOO_MANY = 256
 UNBATCHED, BATCHED = 1, 32
+BACKENDS = ("torch", "onnx", "int8")
+PROCESSES = (1, 2)
 PAIRS = 2000
 
 
@@ -39,13 +44,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=15, help="per row")
     parser.add_argument("--requests", type=int, default=30_000, help="over which memory is watched")
-    parser.add_argument("--only", choices=["embedded", "tiny"])
+    parser.add_argument("--only", choices=["embedded", "tiny", "backends"])
     parser.add_argument("--dry", action="store_true", help="store nothing")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
         parser.error("wrk is not installed (apt install wrk)")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no server is left behind
-    clock, rows, memory = Clock(), [], []
+    clock, rows, memory, backends = Clock(), [], [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bodies = _bodies(folder / "bodies.jsonl")
@@ -55,8 +60,13 @@ def main() -> None:
                 rows += _compared(model, path, bodies, options.seconds)
         if options.only in (None, "tiny"):
             memory = _memory(models["tiny"], bodies, options.requests, options.seconds)
-    show("neurogame serve under load", rows)
+        if options.only in (None, "backends"):
+            backends = _backends(folder, bodies, options.seconds)
+    for title, table in (("neurogame serve under load", rows), ("backends and processes", backends)):
+        if table:
+            show(title, table)
     found = {"rows": rows, "batching": _gains(rows), "memory": memory, "growth_mb": _growth(memory)}
+    found |= {"backends": backends}
     print(json.dumps({name: found[name] for name in ("batching", "growth_mb")}))
     if not options.dry:
         save("load", clock(), **found)
@@ -76,11 +86,15 @@ class Server:
 
 
 @contextmanager
-def _served(model: Path | None, batch: int) -> Iterator[Server]:
+def _served(model: Path | None, batch: int, backend: str = "torch", threads: int | None = None) -> Iterator[Server]:
     """`neurogame serve` in a process of its own, ended by SIGTERM, cleanly or not at all."""
-    verb = [sys.executable, "-m", "neurogame", "serve", "--port", "0", "--batch", str(batch)]
+    verb = [sys.executable, "-m", "neurogame", "serve", "--port", "0", "--batch", str(batch), "--backend", backend]
     verb += [] if model is None else ["--model", str(model)]
-    with tempfile.TemporaryFile("w+") as log, subprocess.Popen(verb, stderr=log) as process:  # noqa: S603  ourselves
+    place = dict(os.environ) | ({} if threads is None else {"OMP_NUM_THREADS": str(threads)})
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(verb, stderr=log, env=place) as process,  # noqa: S603  ourselves
+    ):
         try:
             yield Server(_address(process, log))
             process.terminate()
@@ -146,6 +160,40 @@ def _compared(model: str, path: Path | None, bodies: Path, seconds: float) -> li
         rows.append({"model": model, "batch": BATCHED, "clients": TOO_MANY, **row})
         progress(str(rows[-1]))
     return rows
+
+
+def _backends(folder: Path, bodies: Path, seconds: float) -> list[dict[str, Any]]:
+    """The embedded model behind the same server, run by torch, onnxruntime and onnxruntime with int8 weights.
+
+    With several processes each has one thread and its share of the clients, as behind a proxy; the quantiles are those
+    of the slowest process.
+    """
+    from neurogame.export import export
+    from neurogame.nli import load
+
+    export(load(), folder / "onnx")
+    export(load(), folder / "int8", quantize="int8")
+    rows = []
+    for backend in BACKENDS:
+        path = None if backend == "torch" else folder / backend
+        for processes in PROCESSES:
+            with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
+                kind, threads = "torch" if path is None else "onnx", None if processes == 1 else 1
+                servers = [stack.enter_context(_served(path, BATCHED, kind, threads)) for _ in range(processes)]
+                for clients in (0, *CLIENTS[1:]):  # the first row warms up
+                    share, span = max(clients, 8) // processes, seconds if clients else min(seconds, 3)
+                    found = list(pool.map(lambda server: _wrk(server, bodies, share, span), servers))  # noqa: B023
+                    if clients:
+                        row = {"backend": backend, "processes": processes, "clients": clients}
+                        rows.append({**row, **_together(found)})
+                        progress(str(rows[-1]))
+    return rows
+
+
+def _together(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Requests of all processes, quantiles of the slowest."""
+    summed = {name: round(sum(row[name] for row in found), 1) for name in ("per_second", "ok", "busy", "failed")}
+    return summed | {name: max(row[name] for row in found) for name in ("p50_ms", "p95_ms", "p99_ms")}
 
 
 def _memory(path: Path | None, bodies: Path, requests: int, seconds: float) -> list[dict[str, float]]:

@@ -1,4 +1,4 @@
-"""Two workers on a local Ray; one is killed when it meets row 100. For `test_batch.py`, in a process of its own.
+"""A job of two workers on a local Ray, one of which is killed when it meets row 100; for `test_batch.py`.
 
 python ray_job.py MODEL ROWS.parquet OUT MARK
 """

@@ -63,6 +63,14 @@ def test_obvious_pairs(nli):
     assert right >= len(OBVIOUS) - 1, [(p.label, pair) for p, pair in zip(said, OBVIOUS, strict=True)]
 
 
+def test_answers_do_not_depend_on_batch_size_beyond_rounding(nli):
+    """The docs say 2.5e-6."""
+    pairs = [pair[:2] for pair in OBVIOUS]
+    first, *others = ([list(p.probabilities.values()) for p in nli.predict(pairs, batch_size=n)] for n in (1, 4, 32))
+    for found in others:
+        assert torch.tensor(found).sub(torch.tensor(first)).abs().max() <= 2.5e-6
+
+
 def test_the_embedded_model(nli):
     assert nli.name == "embedded"
     assert nli.labels == LABELS
