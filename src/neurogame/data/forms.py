@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neurogame.labels import LABELS
 
@@ -93,6 +94,11 @@ class Balance:
     cells: tuple[tuple[str, str], ...]
     labels: tuple[str, ...]
     weights: tuple[float, ...]
+
+    def of(self, label: str) -> tuple[tuple[tuple[str, str], ...], NDArray[np.float64]]:
+        """The pairs with one label, and their cumulative weights, as `Draw.place` takes them."""
+        chosen = [i for i, other in enumerate(self.labels) if other == label]
+        return tuple(self.cells[i] for i in chosen), np.cumsum([self.weights[i] for i in chosen])
 
 
 def balance(

@@ -21,14 +21,12 @@ alone. They are few, so that a model that ignores order can still get nearly eve
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from neurogame.data.forms import Draw, Form, Language, balance, sentence
-from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed
+from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed, unlike
 from neurogame.labels import LABELS
 
 KINDS = {
@@ -199,41 +197,44 @@ PHENOMENA: dict[str, Callable[[], Language]] = {
 
 
 @cache
-def _tables() -> dict[str, tuple[Language, dict[str, tuple[list[tuple[str, str]], Any]]]]:
+def _tables() -> dict[str, tuple[Language, dict[str, tuple[tuple[tuple[str, str], ...], Any]]]]:
     """Phenomenon → its language and, for each label, the pairs of forms with cumulative weights."""
     tables = {}
     for name, make in PHENOMENA.items():
         language = make()
-        found = balance(language)
-        by_label = {}
-        for label in LABELS:
-            chosen = [i for i, other in enumerate(found.labels) if other == label]
-            by_label[label] = ([found.cells[i] for i in chosen], np.cumsum([found.weights[i] for i in chosen]))
-        tables[name] = (language, by_label)
+        weighted = balance(language)
+        tables[name] = (language, {label: weighted.of(label) for label in LABELS})
     return tables
 
 
 def generate(count: int, seed: int) -> PairDataset:
     """`count` different pairs in random order, as many of each phenomenon and label as can be.
 
-    `extras` has the phenomenon ("negation", "quantifier", "hypernym", "passive") and the two templates.
+        generate(1200, seed=0).summary()
+
+    Args:
+        count: number of pairs; there are some ten thousand.
+        seed: the same seed gives the same pairs.
+
+    Returns:
+        The pairs. `extras` has the phenomenon ("negation", "quantifier", "hypernym", "passive") and the two templates.
+
+    Raises:
+        DataError: if the count is not positive, or there are too few pairs.
     """
     if count < 1:
         raise DataError(f"count {count} is not positive; allowed: a number of pairs to generate")
     check_seed(seed)
     draw = Draw(seed)
     groups = list(product(LABELS, PHENOMENA))
-    found: dict[tuple[str, str], Pair] = {}
+    pairs: dict[tuple[str, str], Pair] = {}
     for index in range(count):
         label, phenomenon = groups[index % len(groups)]
-        for _ in range(1000):
-            pair = _pair(phenomenon, label, draw)
-            if (pair.premise, pair.hypothesis) not in found:
-                break
-        else:
+        pair = unlike(partial(_pair, phenomenon, label, draw), pairs)
+        if pair is None:
             raise DataError(f"{count} pairs are more than the toy language has; allowed: up to some ten thousand")
-        found[pair.premise, pair.hypothesis] = pair
-    return PairDataset(tuple(found.values()), "toy", "generated").shuffled(seed)
+        pairs[pair.premise, pair.hypothesis] = pair
+    return PairDataset(tuple(pairs.values()), "toy", "generated").shuffled(seed)
 
 
 def _pair(phenomenon: str, label: str, draw: Draw) -> Pair:

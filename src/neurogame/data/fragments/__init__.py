@@ -46,7 +46,7 @@ from neurogame.data.fragments.numbers import number
 from neurogame.data.fragments.quantifiers import quantifier
 from neurogame.data.fragments.reports import attitude, modal
 from neurogame.data.fragments.tables import Fragment
-from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed
+from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed, unlike
 from neurogame.labels import LABELS
 
 Part = Literal["train", "dev", "test"]
@@ -109,12 +109,9 @@ def _tables(phenomenon: str, held_words: bool, held_forms: bool) -> Mapping[str,
     tables: dict[str, list[_Table]] = {label: [] for label in LABELS}
     for index, fragment in enumerate(parts(phenomenon, held_words)):
         weighted = _balanced(phenomenon, index, held_forms)
-        for label in LABELS:
-            chosen = [i for i, other in enumerate(weighted.labels) if other == label]
-            if chosen:
-                cells = tuple(weighted.cells[i] for i in chosen)
-                tables[label].append(_Table(fragment, cells, np.cumsum([weighted.weights[i] for i in chosen])))
-    return {label: tuple(found) for label, found in tables.items()}
+        for label in set(weighted.labels):
+            tables[label].append(_Table(fragment, *weighted.of(label)))
+    return {label: tuple(of_label) for label, of_label in tables.items()}
 
 
 @cache
@@ -162,7 +159,7 @@ def generate(count: int, seed: int, part: Part = "train", phenomena: Iterable[st
     pairs: dict[tuple[str, str], Pair] = {}
     for index in range(count):
         held, label, name = groups[index % len(groups)]
-        pair = _new(partial(_pair, name, label, held, draw), pairs, part)
+        pair = unlike(partial(_pair, name, label, held, draw), pairs, partial(_fits, part))
         if pair is None:
             raise DataError(
                 f"{count} pairs are more than the fragments have of {name}; allowed: fewer, or more phenomena"
@@ -191,20 +188,15 @@ def probe(name: str) -> PairDataset:
     for index in range(PROBE_SIZE):
         label = LABELS[index % len(LABELS)]
         wanted = fragments[index // len(LABELS) % len(fragments)]
-        pair = _new(partial(_pair, phenomenon, label, "words", draw, wanted), pairs, "test")
+        pair = unlike(partial(_pair, phenomenon, label, "words", draw, wanted), pairs, partial(_fits, "test"))
         assert pair is not None
         pairs[pair.premise, pair.hypothesis] = pair
     return PairDataset(tuple(pairs.values()), f"fragments/probe_{name}", "generated").shuffled(0)
 
 
-def _new(draw_pair: Callable[[], Pair], pairs: Mapping[tuple[str, str], Pair], part: str) -> Pair | None:
-    """A pair that is not yet among the pairs; None if a thousand attempts give none."""
-    for _ in range(1000):
-        pair = draw_pair()
-        key = (pair.premise, pair.hypothesis)
-        if key not in pairs and pair.premise != pair.hypothesis and part in ("train", _side(pair)):
-            return pair
-    return None
+def _fits(part: str, pair: Pair) -> bool:
+    """Whether a pair says something, and is of that part."""
+    return pair.premise != pair.hypothesis and part in ("train", _side(pair))
 
 
 def _side(pair: Pair) -> str:
