@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from common import Clock, progress, save, show
 
-from neurogame.benchmark.timing import interleaved, peak_memory
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, load
+from neurogame_bench.timing import interleaved, peak_memory
 
 TOKENS, BATCH = (16, 32, 64, 128, 256, 512), 16
 WORDS, METHODS = (10, 30, 100, 300), ("decision", "presence")
