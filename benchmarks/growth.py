@@ -23,7 +23,7 @@ from neurogame.nli import NLI, load
 from neurogame_bench.timing import interleaved, peak_memory
 
 TOKENS, BATCH = (16, 32, 64, 128, 256, 512), 16
-WORDS, METHODS = (10, 30, 100, 300), ("decision", "presence")
+WORDS, METHODS = (10, 30, 100, 300), ("decision", "occlusion")
 MOST = 512
 _MEMORY = """
 import sys
