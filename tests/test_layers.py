@@ -13,12 +13,23 @@ import neurogame
 
 SOURCE = Path(neurogame.__file__).parent
 ROOMS = (
-    ("_types", "extras", "printing", "validation", "writing", "records", "labels", "embedded"),  # tools
+    (
+        "_types",
+        "_registering",
+        "extras",
+        "places",
+        "printing",
+        "validation",
+        "writing",
+        "records",
+        "labels",
+        "embedded",
+    ),  # tools
     ("game", "sampling", "kernels", "marginals", "couplings", "values", "exact", "ising", "attention"),  # the paper
     ("query_game", "players", "self_attention"),
     ("readout", "hamiltonian", "example"),
     ("modeling",),
-    ("",),  # neurogame/__init__.py: names of the rooms above; what is below is imported when it is asked for
+    ("",),  # neurogame/__init__.py: all names, imported when they are asked for
     ("data",),
     ("classifier",),
     ("export",),

@@ -11,54 +11,82 @@ with tokenizer and labels), `opening` (the way to one), `grounding` (v(C) is wha
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from neurogame import exact, game, ising, sampling, values
-from neurogame.attention import AttentionConfig, NeuroGameAttention, NeuroGameOutput
-from neurogame.couplings import LinearCoupling
-from neurogame.hamiltonian import Hamiltonian
-from neurogame.ising import SpinState, solve
-from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
-from neurogame.self_attention import NeuroGameSelfAttention, QueryGames
-from neurogame.values import GameValues, estimate, estimate_game
+from neurogame import _registering
 
 if TYPE_CHECKING:
+    from neurogame import exact, game, ising, sampling, values
+    from neurogame.attention import AttentionConfig, NeuroGameAttention, NeuroGameOutput
+    from neurogame.couplings import LinearCoupling
     from neurogame.explanation import Explanation
     from neurogame.grounding.explainer import Explainer, ground
+    from neurogame.hamiltonian import Hamiltonian
+    from neurogame.ising import SpinState, solve
     from neurogame.modeling import (
+        DamConfig,
         DamForSequenceClassification,
+        EsimConfig,
         EsimForSequenceClassification,
+        NeuroGameConfig,
         NeuroGameForSequenceClassification,
     )
     from neurogame.modeling.attention_interface import register_attention, use_neurogame_attention
     from neurogame.nli import NLI, Prediction, load
+    from neurogame.self_attention import NeuroGameSelfAttention, QueryGames
+    from neurogame.values import GameValues, estimate, estimate_game
 
 __version__ = "0.1.0"
 
-# What needs transformers' models, whose import takes longer than all the rest, is imported when it is asked for.
+# Every name is imported when it is asked for: torch and transformers take seconds, and a message about a missing file
+# needs neither.
 _LATER = {
     "NLI": "nli",
+    "AttentionConfig": "attention",
+    "DamConfig": "modeling",
     "DamForSequenceClassification": "modeling.dam",
+    "EsimConfig": "modeling",
     "EsimForSequenceClassification": "modeling.esim",
     "Explainer": "grounding.explainer",
     "Explanation": "explanation",
+    "GameValues": "values",
+    "Hamiltonian": "hamiltonian",
+    "LinearCoupling": "couplings",
+    "NeuroGameAttention": "attention",
+    "NeuroGameConfig": "modeling",
     "NeuroGameForSequenceClassification": "modeling.model",
+    "NeuroGameOutput": "attention",
+    "NeuroGameSelfAttention": "self_attention",
     "Prediction": "nli",
+    "QueryGames": "self_attention",
+    "SpinState": "ising",
+    "estimate": "values",
+    "estimate_game": "values",
     "ground": "grounding.explainer",
     "load": "nli",
     "register_attention": "modeling.attention_interface",
+    "solve": "ising",
     "use_neurogame_attention": "modeling.attention_interface",
 }
 _MODULES = frozenset(
     {
+        "attention",
         "batch",
+        "couplings",
         "data",
         "evaluation",
+        "exact",
         "explanation",
         "export",
         "faithfulness",
+        "game",
         "grounding",
+        "hamiltonian",
+        "ising",
+        "modeling",
         "nli",
         "prediction",
+        "sampling",
         "training",
+        "values",
     }
 )
 
@@ -108,3 +136,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER, *_MODULES})
+
+
+_registering.with_transformers()

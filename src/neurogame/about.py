@@ -3,7 +3,6 @@
 import json
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ from rich.table import Table
 
 import neurogame
 from neurogame import embedded, kernels
+from neurogame.extras import EXTRAS, install_line, installed
 from neurogame.printing import printable
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
-_EXTRAS = {"train": "accelerate", "hub": "datasets", "bench": "shapiq"}  # a package that each brings
 
 
 def machine() -> dict[str, Any]:
@@ -44,7 +43,7 @@ def describe() -> dict[str, Any]:
         "machine": machine(),
         "loops": kernels.state(),
         "libraries": {name: _version(name) for name in _LIBRARIES},
-        "extras": {extra: find_spec(package) is not None for extra, package in _EXTRAS.items()},
+        "extras": {extra: installed(extra) for extra in EXTRAS},
         "model": _model(),
     }
 
@@ -82,6 +81,9 @@ def render(found: dict[str, Any]) -> Table:
     out.add_row("machine", f"{on['processor']}, {on['threads']} threads, loops: {printable(found['loops'])}")
     extras = (f"{name} {'installed' if there else 'not installed'}" for name, there in found["extras"].items())
     out.add_row("extras", ", ".join(extras))
+    missing = [name for name, there in found["extras"].items() if not there]
+    if missing:
+        out.add_row("", f"a missing one: {printable(install_line(missing[0]))}")
     if "problem" in model:
         out.add_row("model", model["problem"])
     else:

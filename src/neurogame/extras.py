@@ -1,7 +1,22 @@
-"""Optional packages, imported where they are needed, with one line that says how to get them."""
+"""Optional packages: which extra brings which, whether they are installed, and one line that says how to get them."""
 
+import json
+import shlex
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
+from urllib.parse import unquote, urlsplit
+
+EXTRAS: dict[str, tuple[str, ...]] = {  # modules that each brings, as pyproject.toml has them
+    "train": ("accelerate", "entmax", "matplotlib", "pydantic", "yaml", "tensorboard"),
+    "explain": ("captum", "matplotlib", "sklearn", "scipy", "shap"),
+    "serve": ("fastapi", "prometheus_client", "uvicorn"),
+    "export": ("onnx", "onnxruntime", "onnxscript"),
+    "hub": ("datasets",),
+    "bench": ("shapiq",),
+}
 
 
 def need(module: str, extra: str) -> ModuleType:
@@ -9,4 +24,53 @@ def need(module: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as missing:
-        raise ImportError(f"this needs {module.split('.')[0]}: pip install 'neurogame[{extra}]'") from missing
+        raise ImportError(f"this needs {module.split('.')[0]}: {install_line(extra)}") from missing
+
+
+def check(extra: str, *modules: str) -> None:
+    """Raise what `need` would where one of the modules is not installed, without importing any."""
+    for module in modules or EXTRAS[extra]:
+        if find_spec(module) is None:
+            raise ImportError(f"this needs {module}: {install_line(extra)}")
+
+
+def installed(extra: str) -> bool:
+    """Whether all that an extra brings is there."""
+    return all(find_spec(module) is not None for module in EXTRAS[extra])
+
+
+def install_line(extra: str) -> str:
+    """The command that adds an extra to this installation: from a clone, from a wheel file, or from the index."""
+    folder, wheel = _clone(), _wheel()
+    if folder is not None:
+        wanted = f"{'.' if folder == Path.cwd() else folder}[{extra}]"
+    elif wheel is not None:
+        wanted = f"{wheel}[{extra}]"
+    else:
+        wanted = f"neurogame[{extra}]"
+    return f"pip install {shlex.quote(wanted)}"
+
+
+def _clone() -> Path | None:
+    """The checkout that this package runs in or was installed from; None for any other installation."""
+    around = Path(__file__).resolve().parents[2]
+    places = [around, *([place] if (place := _origin()) is not None else [])]
+    return next((place for place in places if (place / "pyproject.toml").is_file()), None)
+
+
+def _wheel() -> Path | None:
+    """The wheel file that this package was installed from, if it is still there."""
+    place = _origin()
+    return place if place is not None and place.suffix == ".whl" and place.is_file() else None
+
+
+def _origin() -> Path | None:
+    """What pip was given instead of a name: a folder or a file, as it keeps it in direct_url.json (PEP 610)."""
+    try:
+        found = distribution("neurogame")
+        if not Path(__file__).resolve().is_relative_to(Path(str(found.locate_file(""))).resolve()):
+            return None  # the metadata are those of another copy
+        url = urlsplit(json.loads(found.read_text("direct_url.json") or "{}").get("url", ""))
+    except (PackageNotFoundError, OSError, ValueError):
+        return None
+    return Path(unquote(url.path)) if url.scheme == "file" else None

@@ -22,7 +22,7 @@ from neurogame.export import folder as exports
 from neurogame.export.runtime import OnnxModel
 from neurogame.modeling.checking import ModelError, short
 from neurogame.modeling.loading import load_tokenizer, load_trained
-from neurogame.printing import printable
+from neurogame.places import folder_of
 from neurogame.validation import check_choice
 
 Backend = Literal["torch", "onnx"]
@@ -59,7 +59,7 @@ def open(  # noqa: A001  as `gzip.open` and `tarfile.open`: always called with i
     if backend == "onnx":
         model, tokenizer, called = _onnx(name, device)
         return kind(model, tokenizer, name=called, label_names=label_names)
-    place = embedded.folder() if name is None else _folder(name)
+    place = embedded.folder() if name is None else folder_of(name)
     where = str(name) if place is None else str(place)
     if place is None:
         _check_hub(where)
@@ -71,12 +71,6 @@ def open(  # noqa: A001  as `gzip.open` and `tarfile.open`: always called with i
     opened = kind(_on(found, device), tokenizer, name=_called(place, where), label_names=label_names)
     opened.folder = place
     return opened
-
-
-def _folder(name: str | Path) -> Path | None:
-    """The folder of a model; None for a name on the hub."""
-    place = Path(name).expanduser()
-    return place if _is_local(str(name), place) else None
 
 
 def _called(place: Path | None, where: str) -> str:
@@ -117,28 +111,6 @@ def _check_hub(name: str) -> None:
         near = get_close_matches(name, [path.parent.name for path in Path().glob("*/config.json")], n=1)
         hint = f"; there is a folder {near[0]}" if near else ""
         raise ModelError(f"{name} {_NOWHERE}: {short(error)}{hint}") from error
-
-
-def _is_local(name: str, folder: Path) -> bool:
-    """Whether a model is a folder; one that should be and is not, or holds no model, is an error."""
-    shown = printable(name)
-    if not name.strip():
-        raise FileNotFoundError("the name of a model is empty; give a folder, or a name on the hub")
-    if folder.is_dir():
-        if (folder / "config.json").is_file():
-            return True
-        inner = next((folder / part for part in ("model", "best") if (folder / part / "config.json").is_file()), None)
-        hint = f"; did you mean {inner}?" if inner else ""
-        raise FileNotFoundError(f"{shown} holds no model: config.json is missing{hint}")
-    if folder.exists():
-        raise NotADirectoryError(f"{shown} is a file; a model is a folder with config.json and model.safetensors")
-    if name.startswith((".", "~", "/")) or name.endswith("/") or name.count("/") > 1 or "\\" in name:
-        raise FileNotFoundError(f"no model folder at {shown}")
-    if folder.parent != Path() and folder.parent.is_dir():
-        there = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
-        has = f"has {', '.join(there[:10])}" if there else "is empty"
-        raise FileNotFoundError(f"no model folder at {shown}; {printable(str(folder.parent))} {has}")
-    return False
 
 
 def _on(model: PreTrainedModel, device: str | torch.device | None) -> PreTrainedModel:

@@ -1,6 +1,7 @@
 """The verbs of the command line. Results go to stdout, progress and errors to stderr; exit 0, 1 or 2.
 
-A module per verb; what they share is in `common`.
+A module per verb; what they share is in `common`. Nothing here imports torch at the top of a file: `--help`,
+`--version` and messages about files come before it.
 """
 
 import sys

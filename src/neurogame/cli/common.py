@@ -5,10 +5,11 @@ All user text that goes to a terminal goes through `printable` or JSON, which es
 
 import json
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from neurogame.extras import need
+from neurogame import extras
+from neurogame.places import folder_of
 from neurogame.printing import printable
 
 data, output = (partial(typer.Option, rich_help_panel=panel) for panel in ("Data", "Output"))
@@ -74,6 +76,17 @@ Root = Annotated[
 ]
 Hub = Annotated[bool, data("--hub", help="Download a named set that is not there.")]
 
+# The library speaks of keywords, a terminal has options: `samples = 3: method = 'input' needs …`.
+_OPTIONS = {
+    **{name: f"--{name}" for name in ("backend", "contrast", "device", "error", "explainer", "kind", "level", "limit")},
+    **{name: f"--{name}" for name in ("method", "quantize", "removal", "samples", "seed", "target", "coalitions")},
+    "batch_size": "--batch-size",
+    "columns": "--column",
+    "label_names": "--model-labels",
+}
+_KEYWORD = re.compile(rf"\b({'|'.join(_OPTIONS)})(?: = |=)(?:(['\"])(.*?)\2|([\w.+-]+))")
+_COLUMN = re.compile(r"columns=\{'(\w+)': '(.*?)'\}")
+
 # what JSON leaves as it is and a terminal may obey: DEL, the C1 controls, changes of direction
 _CONTROL = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -95,6 +108,13 @@ def in_one_line(message: object) -> str:
     return printable(" ".join(str(message).split()))
 
 
+def as_options(message: str) -> str:
+    """A message of the library in the words of the command line: `--method input` for `method = 'input'`."""
+    message = _COLUMN.sub(lambda found: f"--column {found[1]}={shlex.quote(found[2])}", message)
+    message = message.replace("hub=True (--hub)", "--hub").replace("(set root or", "(--root FOLDER or")
+    return _KEYWORD.sub(lambda found: f"{_OPTIONS[found[1]]} {shlex.quote(found[3] or found[4] or '')}", message)
+
+
 @contextmanager
 def one_line(verb: str) -> Iterator[None]:
     """A user's mistake ends in one line on stderr and exit 1, never in a traceback."""
@@ -106,7 +126,7 @@ def one_line(verb: str) -> Iterator[None]:
     except BrokenPipeError:  # `| head` has seen enough; typer knows what to do
         raise
     except (ImportError, ValueError, OSError) as error:
-        typer.echo(f"neurogame {verb}: {in_one_line(error)}", err=True)
+        typer.echo(f"neurogame {verb}: {as_options(in_one_line(error))}", err=True)
         raise typer.Exit(1) from None
 
 
@@ -168,11 +188,33 @@ def opening(model_labels: str | None, device: str | None, backend: str) -> dict[
     return {"label_names": listed(model_labels), "device": device, "backend": backend}
 
 
+def check_model(model: str | None, backend: str = "torch") -> None:
+    """A folder that is not there, or an extra that is missing, is reported before torch is imported."""
+    if backend == "onnx":
+        extras.check("export", "onnxruntime")
+        if model is not None and not Path(model).expanduser().is_dir():
+            raise FileNotFoundError(f"no folder at {model}; --backend onnx opens folders that `neurogame export` wrote")
+    elif model is not None:
+        folder_of(model)
+
+
+def check_source(source: str, columns: dict[str, str] | None) -> None:
+    """A file of pairs that cannot be read is reported before torch is imported; stdin is read once, later."""
+    from neurogame.data.reading import iterate
+
+    if source == "-":
+        return
+    rows = iterate(source, columns=columns, require_label=False, on_error="skip")
+    with closing(rows):
+        if Path(source).is_file():  # a pipe can be read only once
+            next(rows, None)  # its columns are looked at with the first row
+
+
 def check_figure(figure: Path | None, extra: str = "train") -> None:
     """What would fail when everything has been computed, fails before."""
     if figure is None:
         return
-    need("matplotlib", extra)
+    extras.check(extra, "matplotlib")
     if figure.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"--figure {figure}: a figure is written as .png or .svg")
     if figure.exists():

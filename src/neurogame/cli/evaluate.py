@@ -71,20 +71,16 @@ def evaluate(
         )
     mapping = common.mapping(columns)
     with common.one_line("evaluate"):
-        from neurogame import data as sets
-        from neurogame import evaluation
+        _check(given, backend, figure, output)
+        reading: dict[str, Any] = {"root": root, "columns": mapping, "hub": hub, "limit": limit}
+        reading |= {"label_names": common.listed(label_names), "on_error": "skip" if skip else "raise"}
+        loaded = _distinct(_read(data, reading), data)
+        calibration = None if calibrate is None else _read([calibrate], reading, told=False)[0]
+        from neurogame import evaluation  # torch comes here, after everything that may be missing
         from neurogame.nli import load
 
         common.quiet()
         _check_output(output)
-        common.check_figure(figure)
-        reading: dict[str, Any] = {"root": root, "columns": mapping, "hub": hub, "limit": limit}
-        reading |= {"label_names": common.listed(label_names), "on_error": "skip" if skip else "raise"}
-        loaded = _distinct([sets.load(name, **reading) for name in data], data)
-        for read in loaded:
-            if read.malformed or read.without_gold:
-                typer.echo(read.summary(), err=True)
-        calibration = None if calibrate is None else sets.load(calibrate, **reading)
         others = [] if against is None else list(evaluation.load_predictions(against))
         options: dict[str, Any] = {"batch_size": batch_size, "calibration": calibration, "bins": bins, "seed": seed}
         nlis = (load(model, **common.opening(model_labels, device, backend)) for model in given)
@@ -113,15 +109,31 @@ def evaluate(
             common.console(160).print(report.table())
 
 
+def _check(models: list[str | None], backend: str, figure: Path | None, output: Path | None) -> None:
+    """What can be refused without torch."""
+    common.check_figure(figure)
+    for model in models:
+        common.check_model(model, backend)
+    if output is not None and output.is_file():
+        raise FileExistsError(f"{output} is a file; the report is saved as a folder")
+
+
+def _read(names: list[str], reading: dict[str, Any], *, told: bool = True) -> list[Any]:
+    """The data sets; what was left out of them is told on stderr."""
+    from neurogame.data import load
+
+    sets = [load(name, **reading) for name in names]
+    for pairs in sets:
+        if told and (pairs.malformed or pairs.without_gold):
+            typer.echo(pairs.summary(), err=True)
+    return sets
+
+
 def _check_output(output: Path | None) -> None:
     """What would fail when everything has been computed, fails before."""
     from neurogame.evaluation.storage import existing
 
-    if output is None:
-        return
-    if output.is_file():
-        raise FileExistsError(f"{output} is a file; the report is saved as a folder")
-    if existing(output):
+    if output is not None and existing(output):
         raise FileExistsError(f"{output} already holds an evaluation, which is never overwritten; choose another")
 
 

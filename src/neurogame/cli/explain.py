@@ -4,12 +4,23 @@ import sys
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neurogame import extras
 from neurogame.cli import common
 from neurogame.printing import cut
+
+if TYPE_CHECKING:
+    from neurogame.nli import NLI
+
+_NEEDS = {  # packages of the extra `explain`, by method: `explanation.methods.METHODS` has the same, behind torch
+    "integrated_gradients": ("captum",),
+    "lime": ("captum", "sklearn"),
+    "kernelshap": ("captum", "sklearn"),
+    "partition": ("shap",),
+}
 
 
 def explain(
@@ -96,13 +107,18 @@ def explain(
         if html is not None or figure is not None:
             raise typer.BadParameter("--html and --figure are for one pair; a FILE has pages of its own")
         _check_file(text)
-        reading = {"columns": common.mapping(columns), "limit": limit}
+        reading: dict[str, Any] = {"columns": common.mapping(columns), "limit": limit}
         with common.one_line("explain"):
+            common.check_source(text, reading["columns"])
+            _check(opening, method)
             _file(text, opening, question, reading, output, resume=resume, as_json=as_json)
         return
     if columns or limit or resume or output is not None:
         raise typer.BadParameter("--column, --limit, --resume and --output are for a FILE, not for one pair")
     with common.one_line("explain"):
+        common.check_figure(figure, "explain")
+        _check_page(html)
+        _check(opening, method)
         _pair(text, hypothesis, opening, question, html, figure, kind, as_json=as_json)
 
 
@@ -118,6 +134,40 @@ def _check_file(text: str) -> None:
         raise typer.BadParameter(f"{cut(text, 60)!r} is no file; for one pair give PREMISE and HYPOTHESIS")
 
 
+def _check(opening: dict[str, Any], method: str | None) -> None:
+    """What can be refused without torch: a model or an explainer that is not there, an extra that is missing."""
+    common.check_model(opening["model"], opening["backend"])
+    explainer = opening["explainer"]
+    if explainer is not None and not explainer.expanduser().is_dir():
+        raise FileNotFoundError(f"--explainer {explainer}: no such folder; `neurogame ground` writes one")
+    spelled = "_".join((method or "").casefold().replace("-", " ").replace("_", " ").split())
+    if spelled in _NEEDS:
+        extras.check("explain", *_NEEDS[spelled])
+
+
+def _check_page(html: Path | None) -> None:
+    if html is None:
+        return
+    goal = html.expanduser()
+    if goal.is_dir():
+        raise IsADirectoryError(f"{goal} is a folder; the page is a file, as in {goal / 'report.html'}")
+    if not goal.parent.is_dir():
+        raise FileNotFoundError(f"{goal}: the folder {goal.parent} does not exist")
+
+
+def _say_method(nli: "NLI", method: str | None) -> None:
+    """An exported graph gives logits and no more; where no method is named, say which one that leaves."""
+    from neurogame.explanation import best
+    from neurogame.nli import OnnxNLI
+
+    if method is None and isinstance(nli, OnnxNLI):
+        typer.echo(
+            f"neurogame explain: an ONNX graph gives no game, so the method is {best(nli.model)}: words are taken out "
+            "of the input, in many passes; --backend torch has reasons in one",
+            err=True,
+        )
+
+
 def _pair(
     premise: str,
     hypothesis: str,
@@ -129,17 +179,14 @@ def _pair(
     *,
     as_json: bool,
 ) -> None:
-    from neurogame.explanation.record import check_place
     from neurogame.explanation.views import figures
     from neurogame.nli import load
     from neurogame.validation import check_choice
 
     common.quiet()
     check_choice("kind", kind, figures.Kind)
-    common.check_figure(figure, "explain")
-    if html is not None:
-        check_place(html.expanduser())
     nli = load(opening.pop("model"), **opening)
+    _say_method(nli, question["method"])
     found = nli.explain(premise, hypothesis, **question)
     if figure is not None:
         figures.figure(found, kind, figure)
@@ -175,6 +222,7 @@ def _file(
         collection.check(source, folder, reading["columns"], resume=resume)
     total = collection.count(source, **reading)
     nli = load(opening.pop("model"), **opening)
+    _say_method(nli, question["method"])
     # a bar and lines of results would write over each other in one terminal
     with common.progress("explain", total, shown=not (streamed and sys.stdout.isatty())) as advance:
         if streamed:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from neurogame import extras as extras_of
 from neurogame.cli import common
 
 EMBEDDED = "embedded"
@@ -57,6 +58,10 @@ def export(
         raise typer.BadParameter(f"--quantize {common.in_one_line(quantize)}: allowed: int8")
     wanted: Any = common.listed(extras) or []
     with common.one_line("export"):
+        extras_of.check("export")
+        common.check_model(None if model == EMBEDDED else model)
+        if output is not None and output.exists():
+            raise FileExistsError(f"{output} exists already; an export never overwrites a folder")
         from neurogame.export import export as write
         from neurogame.nli import load
 

@@ -7,6 +7,8 @@ import typer
 
 from neurogame.cli import common
 
+EXPLAINER = "explainer"  # as `embedded.EXPLAINER`, which is behind torch
+
 
 def ground(
     model: Annotated[
@@ -75,18 +77,12 @@ def _ground(
     import random
 
     from neurogame.data import load as load_data
-    from neurogame.data.removal import Mode
-    from neurogame.embedded import EXPLAINER
-    from neurogame.grounding.explainer import MOST_HELD_OUT, ground
-    from neurogame.nli import load
-    from neurogame.validation import check_choice
 
-    common.quiet()
-    check_choice("removal", fitting["removal"], Mode)
     if fitting["coalitions"] % 2:
         raise ValueError(
             f"--coalitions must be even, every coalition comes with its complement; got {fitting['coalitions']}"
         )
+    common.check_model(model)
     place = output if output is not None else Path(str(model)).expanduser() / EXPLAINER
     if output is None and not place.parent.is_dir():
         raise ValueError(f"{model} is no folder here: say with --output where the explainer goes")
@@ -94,6 +90,13 @@ def _ground(
         raise FileExistsError(f"{place} is a file; an explainer is saved as a folder")
     reading = {name: value for name, value in reading.items() if value is not None}
     pairs = [pair for name in names for pair in load_data(name, require_label=False, **reading)]
+    from neurogame.data.removal import Mode  # torch comes here, after everything that may be missing
+    from neurogame.grounding.explainer import MOST_HELD_OUT, ground
+    from neurogame.nli import load
+    from neurogame.validation import check_choice
+
+    common.quiet()
+    check_choice("removal", fitting["removal"], Mode)
     chosen = random.Random(fitting["seed"]).sample(pairs, min(limit, len(pairs)))  # noqa: S311
     nli = load(model, **opening)
     nli.explainer = None

@@ -63,6 +63,8 @@ def predict(
     """
     mapping = common.mapping(columns)
     with common.one_line("predict"):
+        common.check_source(file, mapping)
+        common.check_model(model, backend)
         from neurogame import prediction
         from neurogame.nli import load
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from neurogame import extras
 from neurogame.cli import common
-from neurogame.extras import need
 
 limits, access = (partial(typer.Option, rich_help_panel=panel) for panel in ("Load", "Access and log"))
 
@@ -57,10 +57,13 @@ def serve(
     Ctrl-C or SIGTERM ends it, once all who wait are answered.
     """
     with common.one_line("serve"):
-        for module in ("fastapi", "uvicorn", "prometheus_client"):
-            need(module, "serve")
+        extras.check("serve")
+        common.check_model(model, backend)
+        from neurogame.serving import settings
+
+        token = settings.token_of(token_file)
         from neurogame.nli import load
-        from neurogame.serving import server, settings
+        from neurogame.serving import server
 
         def say(line: str) -> None:
             typer.echo(f"neurogame serve: {line}", err=True)
@@ -75,7 +78,7 @@ def serve(
             batch=batch,
             waiting=waiting,
             timeout=timeout,
-            token=settings.token_of(token_file),
+            token=token,
             origins=tuple(allow_origin or ()),
             hosts=tuple(allow_host or ()),
             log_text=log_text,

@@ -1,12 +1,17 @@
 """`neurogame train`: a run file becomes a folder with a model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurogame import extras
 from neurogame.cli import common
-from neurogame.extras import need
+
+if TYPE_CHECKING:
+    from neurogame.training import RunConfig
+
+_FOR = {"train": "training", "hub": "data.hub: true downloads sets that are not under data.root"}
 
 
 def train(
@@ -27,14 +32,19 @@ def train(
     A folder holds one run: another is refused there, an interrupted one goes on with --resume.
     """
     with common.one_line("train"):
-        need("pydantic", "train")
+        extras.check("train")
+        from neurogame.training.files import read_mapping
+
+        content = read_mapping(config, override or ())
         from neurogame import training
         from neurogame.training import card
         from neurogame.training.build import read_splits
+        from neurogame.training.config import parse_config
 
         common.quiet()
-        run = training.read_config(config, override or ())
+        run = parse_config(content, str(config))
         if check:
+            _say_extras(run)
             splits = read_splits(run.data)
             sets = (splits.train, splits.dev, *splits.test)
             if as_json:
@@ -52,3 +62,11 @@ def train(
 
             common.console(160).print(Report.from_dict(metrics["evaluation"]).table())
         typer.echo(f"model, report and curves: {run.folder}", err=True)
+
+
+def _say_extras(run: "RunConfig") -> None:
+    """Which extras a run needs, and the command for those that are missing, on stderr."""
+    wanted = ["train", *(["hub"] if run.data.hub else [])]
+    for extra in wanted:
+        state = "installed" if extras.installed(extra) else f"not installed: {extras.install_line(extra)}"
+        typer.echo(f"neurogame train: needs the extra {extra} ({_FOR[extra]}): {state}", err=True)

@@ -5,8 +5,34 @@
 `trainer` can be used alone, as `transformers.Trainer` is. Needs the extra `neurogame[train]`.
 """
 
-from neurogame.training.config import ConfigError, RunConfig, TrainingError, TrainingSection, read_config
-from neurogame.training.run import train
-from neurogame.training.trainer import NeuroGameTrainer
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neurogame.training.config import RunConfig, TrainingError, TrainingSection, read_config
+    from neurogame.training.files import ConfigError
+    from neurogame.training.run import train
+    from neurogame.training.trainer import NeuroGameTrainer
+
+# imported when they are asked for: a run file that is not there is reported without torch
+_LATER = {
+    "ConfigError": "files",
+    "NeuroGameTrainer": "trainer",
+    "RunConfig": "config",
+    "TrainingError": "config",
+    "TrainingSection": "config",
+    "read_config": "config",
+    "train": "run",
+}
 
 __all__ = ["ConfigError", "NeuroGameTrainer", "RunConfig", "TrainingError", "TrainingSection", "read_config", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -27,7 +27,8 @@ from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.configuration import special_token_ids
 from neurogame.modeling.loading import load_classifier, load_tokenizer
 from neurogame.modeling.words import build_tokenizer, read_vectors
-from neurogame.training.config import ConfigError, DataSection, ModelSection, RunConfig
+from neurogame.training.config import DataSection, ModelSection, RunConfig
+from neurogame.training.files import ConfigError
 from neurogame.training.grounding import GroundedRows
 from neurogame.training.randomness import derive, generator
 

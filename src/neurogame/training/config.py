@@ -28,6 +28,7 @@ from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
 from neurogame.modeling.baselines import WordPairConfig
 from neurogame.modeling.configuration import Head
 from neurogame.printing import printable
+from neurogame.training.files import ConfigError, read_mapping
 
 Kind = Literal["neurogame", "transformers", "dam", "esim"]
 Schedule = Literal["multistep", "linear", "cosine", "constant", "plateau"]
@@ -41,12 +42,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "dam": {**WordPairConfig.__annotations__, **DamConfig.__annotations__, "min_count": int},
     "esim": {**WordPairConfig.__annotations__, **EsimConfig.__annotations__, "min_count": int},
 }
-# what yaml raises over a text: also "2001-99-99", which is no date, "0b_", which is no number, and a thousand brackets
-_NO_YAML = (yaml.YAMLError, ValueError, RecursionError)
-
-
-class ConfigError(ValueError):
-    """A run file that cannot be run; the message is one line."""
 
 
 class TrainingError(ValueError):
@@ -308,20 +303,7 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> RunConfig:
     Raises:
         ConfigError: if the file cannot be read, or a setting is unknown or not allowed.
     """
-    path = Path(path)
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
-    except _NO_YAML as error:
-        raise ConfigError(f"{path}: not valid YAML: {printable(' '.join(str(error).split()))}") from None
-    if not isinstance(content, dict):
-        raise ConfigError(
-            f"{path}: a run file is a mapping with model, data and training; found {type(content).__name__}"
-        )
-    for override in overrides:
-        _override(content, override)
-    return parse_config(content, str(path))
+    return parse_config(read_mapping(path, overrides), str(path))
 
 
 def parse_config(content: dict[str, Any], source: str = "config") -> RunConfig:
@@ -375,24 +357,6 @@ def _typed(options: dict[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
         except ValidationError as error:
             raise ValueError(f"{name}: {error.errors()[0]['msg']}, got {value!r:.60}") from None
     return found
-
-
-def _override(content: dict[str, Any], override: str) -> None:
-    """Set `a.b=value` in place."""
-    key, equals, value = override.partition("=")
-    if not equals or not key.strip():
-        raise ConfigError(f"--set {override!r}: expected key=value, such as training.epochs=1")
-    *sections, last = key.strip().split(".")
-    target = content
-    for section in sections:
-        inner = target[section] = {} if target.get(section) is None else target[section]
-        if not isinstance(inner, dict):
-            raise ConfigError(f"--set {override!r}: {section} is not a section")
-        target = inner
-    try:
-        target[last] = yaml.safe_load(value)
-    except _NO_YAML:
-        raise ConfigError(f"--set {override!r}: the value is not valid YAML") from None
 
 
 def dump_config(config: RunConfig) -> str:

@@ -37,7 +37,8 @@ from neurogame.training import card, curves
 from neurogame.training.build import Splits, build, encoded_training, read_splits, teacher
 from neurogame.training.callbacks import METRIC, Bar, BestModel, exhausted
 from neurogame.training.checkpoints import checkpoints, delete_unfinished
-from neurogame.training.config import ConfigError, RunConfig, TrainingError, dump_config
+from neurogame.training.config import RunConfig, TrainingError, dump_config
+from neurogame.training.files import ConfigError
 from neurogame.training.grounding import coalition_r2, polish, warm_start
 from neurogame.training.randomness import generator
 from neurogame.training.trainer import NeuroGameTrainer, readable

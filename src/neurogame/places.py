@@ -1,0 +1,42 @@
+"""Where a named model is: a folder here, or a name on the hub.
+
+Looks at paths only, so that a mistyped one is reported before torch is imported. What is in the folder is checked by
+`modeling.checking`, and opened by `opening`.
+"""
+
+from pathlib import Path
+
+from neurogame.printing import printable
+
+
+def folder_of(name: str | Path) -> Path | None:
+    """The folder of a model; None for a name on the hub.
+
+    Raises:
+        FileNotFoundError: the name looks like a path and nothing is there, or no model is in it.
+        NotADirectoryError: it is a file.
+    """
+    place = Path(name).expanduser()
+    return place if _is_local(str(name), place) else None
+
+
+def _is_local(name: str, folder: Path) -> bool:
+    """Whether a model is a folder; one that should be and is not, or holds no model, is an error."""
+    shown = printable(name)
+    if not name.strip():
+        raise FileNotFoundError("the name of a model is empty; give a folder, or a name on the hub")
+    if folder.is_dir():
+        if (folder / "config.json").is_file():
+            return True
+        inner = next((folder / part for part in ("model", "best") if (folder / part / "config.json").is_file()), None)
+        hint = f"; did you mean {inner}?" if inner else ""
+        raise FileNotFoundError(f"{shown} holds no model: config.json is missing{hint}")
+    if folder.exists():
+        raise NotADirectoryError(f"{shown} is a file; a model is a folder with config.json and model.safetensors")
+    if name.startswith((".", "~", "/")) or name.endswith("/") or name.count("/") > 1 or "\\" in name:
+        raise FileNotFoundError(f"no model folder at {shown}")
+    if folder.parent != Path() and folder.parent.is_dir():
+        there = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
+        has = f"has {', '.join(there[:10])}" if there else "is empty"
+        raise FileNotFoundError(f"no model folder at {shown}; {printable(str(folder.parent))} {has}")
+    return False

@@ -1,0 +1,59 @@
+"""A run file as it lies on disk: YAML, a mapping, `key=value` on top. What its keys mean is the business of `config`.
+
+Needs neither torch nor transformers, so that a missing file is reported at once.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from neurogame.printing import printable
+
+# what yaml raises over a text: also "2001-99-99", which is no date, "0b_", which is no number, and a thousand brackets
+_NO_YAML = (yaml.YAMLError, ValueError, RecursionError)
+
+
+class ConfigError(ValueError):
+    """A run file that cannot be run; the message is one line."""
+
+
+def read_mapping(path: str | Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """The content of a run file, with `key.of.section=value` overrides on top (values are read as YAML).
+
+    Raises:
+        ConfigError: the file cannot be read, is not YAML or no mapping, or an override is malformed.
+    """
+    path = Path(path)
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except _NO_YAML as error:
+        raise ConfigError(f"{path}: not valid YAML: {printable(' '.join(str(error).split()))}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(
+            f"{path}: a run file is a mapping with model, data and training; found {type(found).__name__}"
+        )
+    for override in overrides:
+        _override(found, override)
+    return found
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    """Set `a.b=value` in place."""
+    key, equals, value = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {override!r}: expected key=value, such as training.epochs=1")
+    *sections, last = key.strip().split(".")
+    target = content
+    for section in sections:
+        inner = target[section] = {} if target.get(section) is None else target[section]
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {override!r}: {section} is not a section")
+        target = inner
+    try:
+        target[last] = yaml.safe_load(value)
+    except _NO_YAML:
+        raise ConfigError(f"--set {override!r}: the value is not valid YAML") from None
