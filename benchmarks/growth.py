@@ -11,6 +11,7 @@ rises by, beyond what the model and a small call need.
 
 import argparse
 import json
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def by_tokens(nli: NLI, repetitions: int) -> list[dict[str, Any]]:
     """A row per length."""
     for tokens in TOKENS:
         assert nli.encode([pair(tokens)]).lengths == [tokens]
-    found = interleaved({str(n): (lambda n=n: predicted(nli, n, BATCH)) for n in TOKENS}, repetitions)
+    found = interleaved({str(n): partial(predicted, nli, n, BATCH) for n in TOKENS}, repetitions)
     seconds = [found[str(n)] / BATCH for n in TOKENS]
     rows = []
     for n, cost, growth in zip(TOKENS, seconds, exponents(TOKENS, seconds), strict=True):
@@ -94,7 +95,7 @@ def by_words(nli: NLI, repetitions: int) -> list[dict[str, Any]]:
     """A row per method and length."""
     rows = []
     for method in METHODS:
-        found = interleaved({str(n): (lambda n=n: explained(nli, n, method)) for n in WORDS}, repetitions)  # noqa: B023
+        found = interleaved({str(n): partial(explained, nli, n, method) for n in WORDS}, repetitions)
         seconds = [found[str(n)] for n in WORDS]
         for n, cost, growth in zip(WORDS, seconds, exponents(WORDS, seconds), strict=True):
             row = {"method": method, "words": n, "milliseconds": round(1000 * cost, 1), "growth": growth}

@@ -94,7 +94,7 @@ class Predict:
 
     def _of_mapping(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         names = _renamed(batch)
-        new: dict[str, Any] = self._answers(batch, lambda name: batch[name])
+        new: dict[str, Any] = {**self._answers(batch, lambda name: batch[name])}
         if any(isinstance(column, np.ndarray) for column in batch.values()):
             new = {name: np.array(column, dtype=_DTYPES.get(name[:2], object)) for name, column in new.items()}
         return {names[name]: batch[name] for name in names} | new
