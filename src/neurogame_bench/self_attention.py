@@ -90,21 +90,18 @@ warm, real = (torch.randn(1, 16, {dim}),), (torch.randn({batch}, {tokens}, {dim}
 
 
 def _memory(progress: Progress) -> list[dict[str, Any]]:
-    """Peak extra bytes of forward and backward."""
-    rows = []
-    for batch, tokens, backward in CASES:
-        if backward:
-            progress(f"self-attention, peak memory, n = {tokens}, in processes of their own")
-            own = f"({DIM}, {HEADS}, batch_first=True"
-            modules = {"MHA": f"nn.MultiheadAttention{own})"} | {
-                name: f"NeuroGameSelfAttention{own}, **{options!r})" for name, options in KINDS.items()
-            }
-            sizes = {
-                name: peak_memory(_SETUP.format(module=module, dim=DIM, batch=batch, tokens=tokens))
-                for name, module in modules.items()
-            }
-            rows.append({"batch": batch, "tokens": tokens, **sizes})
-    return rows
+    """Peak extra bytes of forward and backward at the longest case, in processes of their own."""
+    batch, tokens, _ = max(CASES, key=lambda case: case[1])
+    progress(f"self-attention, peak memory, n = {tokens}")
+    own = f"({DIM}, {HEADS}, batch_first=True"
+    modules = {"MHA": f"nn.MultiheadAttention{own})"} | {
+        name: f"NeuroGameSelfAttention{own}, **{KINDS[name]!r})" for name in TARGETS
+    }
+    sizes = {
+        name: peak_memory(_SETUP.format(module=module, dim=DIM, batch=batch, tokens=tokens))
+        for name, module in modules.items()
+    }
+    return [{"batch": batch, "tokens": tokens, **sizes}]
 
 
 def operations(batch: int, tokens: int) -> dict[str, float]:
