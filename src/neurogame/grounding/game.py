@@ -63,16 +63,16 @@ class WordGame:
         rows = C.reshape(-1, self.players).to(self.V)
         S = self.anchor + torch.einsum("cw,hwd->chd", rows, self.V)
         v = S.norm(dim=-1) - self.anchor.norm(dim=-1)
-        found: Tensor = (self.base + v @ self.R.mT).double()
-        return found.reshape(*C.shape[:-1], -1)
+        logits: Tensor = (self.base + v @ self.R.mT).double()
+        return logits.reshape(*C.shape[:-1], -1)
 
     def without_each(self, C: Bool[Tensor, "words"]) -> Float[Tensor, "members labels"]:
         """logits(C∖i) for each i of C in order: one difference of sums each instead of a sum."""
         V = self.V[:, C]  # (heads, members, dim)
         S = (self.anchor + V.sum(1)).unsqueeze(1) - V
         v = S.norm(dim=-1) - self.anchor.norm(dim=-1, keepdim=True)
-        found: Tensor = self.base + (self.R @ v).mT
-        return found.double()
+        logits: Tensor = self.base + (self.R @ v).mT
+        return logits.double()
 
     def values(
         self, direction: Float[Tensor, "asked labels"] | None = None, *, samples: int = SAMPLES, seed: int = 0
