@@ -282,7 +282,7 @@ def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         TypeError: an entry is not two strings; a dictionary or a set has no first and second.
         ValueError: a text is not valid Unicode.
     """
-    found: list[tuple[str, str]] = []
+    checked: list[tuple[str, str]] = []
     for i, pair in enumerate(pairs):
         listed = isinstance(pair, Iterable) and not isinstance(pair, str | Mapping | Set)
         texts = tuple(pair) if listed else ()
@@ -293,8 +293,8 @@ def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
                 text.encode()
             except UnicodeEncodeError:
                 raise ValueError(f"pair {i} is not valid Unicode (half of a surrogate pair): {text!r:.80}") from None
-        found.append((texts[0], texts[1]))
-    return found
+        checked.append((texts[0], texts[1]))
+    return checked
 
 
 def _temperature_field(model: PreTrainedModel) -> str:
@@ -323,12 +323,12 @@ def _names(model: PreTrainedModel, given: Sequence[str] | None, owner: str) -> t
     names = [str(name) for name in (given if given is not None else (id2label[i] for i in sorted(id2label)))]
     if len(names) != model.config.num_labels:
         raise ModelError(f"{owner}: {len(names)} label names for {model.config.num_labels} logits: {', '.join(names)}")
-    found = []
+    spelled = []
     for name in names:
         try:
-            found.append(labels.canonical(name) or name)
+            spelled.append(labels.canonical(name) or name)
         except labels.UnknownLabelError:
-            found.append(name)
-    if len(set(found)) < len(found):
+            spelled.append(name)
+    if len(set(spelled)) < len(spelled):
         raise ModelError(f"{owner}: label names must differ, got {', '.join(names)}")
-    return tuple(found)
+    return tuple(spelled)

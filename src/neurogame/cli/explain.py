@@ -187,16 +187,16 @@ def _pair(
     check_choice("kind", kind, figures.Kind)
     nli = load(opening.pop("model"), **opening)
     _say_method(nli, question["method"])
-    found = nli.explain(premise, hypothesis, **question)
+    ex = nli.explain(premise, hypothesis, **question)
     if figure is not None:
-        figures.figure(found, kind, figure)
+        figures.figure(ex, kind, figure)
         typer.echo(f"figure: {figure}", err=True)
     if html is not None:
-        typer.echo(f"page: {found.to_html(html)}", err=True)
+        typer.echo(f"page: {ex.to_html(html)}", err=True)
     if as_json:
-        common.print_json(found.to_dict())
+        common.print_json(ex.to_dict())
     else:
-        found.show(common.console(100))
+        ex.show(common.console(100))
 
 
 def _file(

@@ -68,19 +68,19 @@ class Removal:
         columns = {name: column for name, column in columns.items() if name != "attention_mask"}
         if self.mode == "delete":
             order, there = packed(there, int(there.sum(-1).max()), left=self.left)
-            found = {
+            left = {
                 name: column.gather(1, order).masked_fill(~there, self.fill.get(name, 0))
                 for name, column in columns.items()
             }
         else:
-            found = dict(columns)
+            left = dict(columns)
         if self.mode == "mask":
             assert self.mask_token is not None
             everywhere = torch.ones_like(there) if real is None else real
-            found["input_ids"] = torch.where(there | ~everywhere, found["input_ids"], self.mask_token)
+            left["input_ids"] = torch.where(there | ~everywhere, left["input_ids"], self.mask_token)
             there = everywhere
-        found["attention_mask"] = there.long()
-        return found
+        left["attention_mask"] = there.long()
+        return left
 
 
 def packed(

@@ -83,10 +83,10 @@ class Units:
 
     def listed(self, values: Float[Tensor, "read"]) -> tuple[float, ...]:
         """One number per unit, 0 for those not read."""
-        found = [0.0] * len(self.names)
+        numbers = [0.0] * len(self.names)
         for i, value in zip(self.read, values.tolist(), strict=True):
-            found[i] = value
-        return tuple(found)
+            numbers[i] = value
+        return tuple(numbers)
 
     def rows(self, values: Float[Tensor, "heads read"]) -> tuple[tuple[float, ...], ...]:
         """The same, row by row."""
@@ -95,24 +95,24 @@ class Units:
     def matrix(self, J: Float[Tensor, "read read"]) -> tuple[tuple[float, ...], ...]:
         """Units × units; all units not read share one row of zeros, so that a long text costs little."""
         nothing = (0.0,) * len(self.names)
-        found = {i: self.listed(row) for i, row in zip(self.read, J, strict=True)}
-        return tuple(found.get(i, nothing) for i in range(len(self.names)))
+        rows = {i: self.listed(row) for i, row in zip(self.read, J, strict=True)}
+        return tuple(rows.get(i, nothing) for i in range(len(self.names)))
 
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str, max_length: int) -> Tokens:
     """The pair as `NLI.predict` encodes it, the longer sentence cut first, with offsets."""
     if not tokenizer.is_fast:
         raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
-    found = tokenizer(
+    encoded = tokenizer(
         premise, hypothesis, truncation="longest_first", max_length=max_length, return_offsets_mapping=True
     )
-    offsets, sides, ids = found["offset_mapping"], found.sequence_ids(), found["input_ids"]
+    offsets, sides, ids = encoded["offset_mapping"], encoded.sequence_ids(), encoded["input_ids"]
     uncut = list(zip(offsets, sides, strict=True))
     if len(ids) >= max_length:
         whole = tokenizer(premise, hypothesis, return_offsets_mapping=True, verbose=False)
         uncut = list(zip(whole["offset_mapping"], whole.sequence_ids(), strict=True))
     pieces = [tokenizer.decode([i], clean_up_tokenization_spaces=False).strip() for i in ids]
-    inputs = {name: torch.tensor([column]) for name, column in found.items() if name != "offset_mapping"}
+    inputs = {name: torch.tensor([column]) for name, column in encoded.items() if name != "offset_mapping"}
     return Tokens((premise, hypothesis), inputs, offsets, sides, pieces, uncut)
 
 
@@ -129,8 +129,8 @@ def units(tokens: Tokens, level: Level) -> Units:
     }
     if level == "token":
         return _pieces(tokens)
-    names = tuple(text[a:b] for text, found in zip(tokens.texts, spans, strict=True) for a, b in found)
-    sides = tuple(side for side, found in zip(SIDES, spans, strict=True) for _ in found)
+    names = tuple(text[a:b] for text, words_of in zip(tokens.texts, spans, strict=True) for a, b in words_of)
+    sides = tuple(side for side, words_of in zip(SIDES, spans, strict=True) for _ in words_of)
     return Units(names, sides, torch.tensor(owners), **cut)
 
 
@@ -140,19 +140,19 @@ def read_words(
     """Ids and masks of a pair, and the word of each token, counted through both texts as read; −1 for none."""
     if not tokenizer.is_fast:
         raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
-    found = tokenizer(
+    encoded = tokenizer(
         premise, hypothesis, truncation="longest_first", max_length=max_length, return_offsets_mapping=True
     )
-    places = zip(found.pop("offset_mapping"), found.sequence_ids(), strict=True)
+    places = zip(encoded.pop("offset_mapping"), encoded.sequence_ids(), strict=True)
     owners = _owners([_spans(premise), _spans(hypothesis)], places)
     place = {word: i for i, word in enumerate(sorted({word for word in owners if word >= 0}))}
-    return dict(found), [place.get(word, -1) for word in owners]
+    return dict(encoded), [place.get(word, -1) for word in owners]
 
 
 def cut_words(tokens: Tokens) -> list[str]:
     """The words that the model did not read, or not to their end, at whatever level the units are."""
-    found = units(tokens, "word")
-    return [found.names[i] for i in sorted((*found.truncated, *found.shortened))]
+    words = units(tokens, "word")
+    return [words.names[i] for i in sorted((*words.truncated, *words.shortened))]
 
 
 def _pieces(tokens: Tokens) -> Units:

@@ -375,8 +375,8 @@ def _mean(x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens
 
 def pooling_of(model: object) -> Pooling | None:
     """The pooling of a NeuroGame model; None for a model of another make, which cannot be taken apart."""
-    found = getattr(model, "pooling", None)
-    return found if isinstance(found, Pooling) else None
+    pooling = getattr(model, "pooling", None)
+    return pooling if isinstance(pooling, Pooling) else None
 
 
 POOLINGS: dict[str, type[Pooling]] = {
