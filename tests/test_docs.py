@@ -19,6 +19,7 @@ GENERATED = ROOT / "docs" / "reference" / "command-line.md"  # by docs/hooks.py,
 RUN = [page for page in PAGES if any(block.runs for block in blocks(page))]
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of shap, about matplotlib, when it is imported
 @pytest.mark.parametrize("page", RUN, ids=name)
 def test_every_block_runs(page, one_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

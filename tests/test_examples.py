@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import warnings
 
 import pytest
 from pages import ROOT
@@ -38,3 +39,19 @@ def test_index():
     listed = re.findall(r"^\| \[(\w+\.py)\]\(\1\)", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == [script.name for script in SCRIPTS]
     assert sorted(PROMISED) == [script.stem for script in SCRIPTS]
+
+
+def test_the_notebook_runs_and_stores_no_output(tmp_path):
+    """In a kernel of its own, as a reader would; its assertions are in its cells."""
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: pip install '.[test]'")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: pip install '.[test]'")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed: pip install '.[test]'")
+    notebook = nbformat.read(FOLDER / "first_steps.ipynb", as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of jupyter's own event loop and paths
+        nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [output.data for cell in code for output in cell.outputs if output.output_type == "execute_result"]
+    assert any("text/html" in data for data in shown)  # the explanation shows itself
+    assert list(tmp_path.iterdir()) == []
