@@ -75,7 +75,8 @@ class Question:
             raise TypeError(f"check must be True or False, got {self.check!r:.20}")
         if self.error is not None and not _is_positive(self.error):
             raise ValueError(f"error must be a number > 0, a standard error in logits; got {self.error!r:.20}")
-        check_temperature(self.temperature_factor)
+        if self.temperature_factor != 1:
+            check_temperature(self.temperature_factor)
 
     @property
     def changes(self) -> bool:

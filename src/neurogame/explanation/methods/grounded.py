@@ -38,7 +38,7 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     assert game is not None
     assert question.target is not None
     labels, n = reading.nli.labels, game.players
-    direction = question.direction(labels)
+    direction, gamma = question.direction(labels), float(question.temperature_factor)
     refined = question.samples is not None
     values = game.values(direction.unsqueeze(0), samples=FINE if refined else SAMPLES, seed=question.seed)
     phi, J = values.shapley[0], values.coupling[0]
@@ -50,7 +50,7 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         "exact": values.exact,
         "samples": values.samples,
         "couplings": "pairs",
-        "gamma": [float(question.temperature_factor)],
+        "gamma": [gamma],
         "origin": float(ends[0] @ direction),
         "outside": 0.0,
         "total": float((ends[1] - ends[0]) @ direction),
@@ -65,7 +65,7 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         diagnostics |= {"origin": better.origin, "total": better.total, "logit_error": 0.0, "reached": better.reached}
     diagnostics["efficiency_gap"] = abs(float(phi.sum()) - diagnostics["total"])
     claims = check(reading, game, question) if question.check else unchecked(reading, game, question)
-    marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(question.temperature_factor)
+    marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(gamma)
     diagnostics |= {"alpha_exact": marginals.exact, "alpha_converged": marginals.converged}
     return Attribution(
         scores=phi,
