@@ -105,7 +105,7 @@ def test_it_explains_itself(nli, tmp_path):
     assert len(found.words) == len(premise.split()) + len(hypothesis.split())
     assert (found.method, found.diagnostics["grounded"], found.diagnostics["checked"]) == (
         "decision",
-        "explainer",
+        "readout",
         True,
     )
     assert found.words[found.swing[0]] == "Nobody"
