@@ -135,7 +135,7 @@ def test_either_order_of_imports_registers_our_models():
     ("message", "shown"),
     [
         ("samples = 3: method = 'input' needs 9", "--samples 3: --method input needs 9"),
-        ("load it with backend='onnx'", "load it with --backend onnx"),
+        ("load it with backend='onnx' (--backend onnx)", "load it with --backend onnx"),
         ("contrast = 'no' is the target itself", "--contrast no is the target itself"),
         ("name yours as in columns={'premise': 'my text'}", "name yours as in --column premise='my text'"),
         ("a threshold = 3 of no option", "a threshold = 3 of no option"),

@@ -507,6 +507,7 @@ def test_every_verb_that_opens_a_model_opens_an_export(exported, tmp_path):
         assert "--backend onnx" in said.stderr
     said = runner.invoke(app, ["explain", *tiny.PAIRS[0], *here])
     assert (said.exit_code, json.loads(said.stdout)["method"]) == (0, "input")  # the best that needs logits alone
+    assert "the method is input" in said.stderr
     said = runner.invoke(app, ["explain", *tiny.PAIRS[0], *here, "--method", "decision"])
     assert (said.exit_code, said.stderr.count("\n")) == (1, 1)
     assert "looks into the model" in said.stderr

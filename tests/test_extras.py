@@ -5,8 +5,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from neurogame import extras
+from neurogame.cli import app
 
 ROOT = Path(__file__).parents[1]
 MODULES = {"pyyaml": "yaml", "scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
@@ -72,3 +74,12 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         extras.check("hub")
     with pytest.raises(ImportError, match=r"this needs no_such_package: pip install '.*\[hub\]'"):
         extras.need("no_such_package.part", "hub")
+
+
+def test_check_of_a_run_file_names_its_extras(monkeypatch: pytest.MonkeyPatch):
+    """The paper's recipe downloads its data: said before that fails for want of a package."""
+    monkeypatch.setitem(extras.EXTRAS, "hub", ("no_such_package",))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    paper = ["train", "--config", str(ROOT / "configs" / "paper-snli.yaml"), "--set", "data.root=nowhere", "--check"]
+    result = CliRunner().invoke(app, paper)
+    assert result.stderr.splitlines()[0].startswith("neurogame train: needs the extras train (installed) and hub (not")

@@ -112,7 +112,8 @@ def as_options(message: str) -> str:
     """A message of the library in the words of the command line: `--method input` for `method = 'input'`."""
     message = _COLUMN.sub(lambda found: f"--column {found[1]}={shlex.quote(found[2])}", message)
     message = message.replace("hub=True (--hub)", "--hub").replace("(set root or", "(--root FOLDER or")
-    return _KEYWORD.sub(lambda found: f"{_OPTIONS[found[1]]} {shlex.quote(found[3] or found[4] or '')}", message)
+    message = _KEYWORD.sub(lambda found: f"{_OPTIONS[found[1]]} {shlex.quote(found[3] or found[4] or '')}", message)
+    return re.sub(r"(--[\w-]+ \w+) \(\1\)", r"\1", message)  # where the library names the option too
 
 
 @contextmanager

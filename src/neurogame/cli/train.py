@@ -11,7 +11,7 @@ from neurogame.cli import common
 if TYPE_CHECKING:
     from neurogame.training import RunConfig
 
-_FOR = {"train": "training", "hub": "data.hub: true downloads sets that are not under data.root"}
+_FOR = {"hub": "data.hub: true downloads sets that are not under data.root"}
 
 
 def train(
@@ -65,8 +65,9 @@ def train(
 
 
 def _say_extras(run: "RunConfig") -> None:
-    """Which extras a run needs, and the command for those that are missing, on stderr."""
-    wanted = ["train", *(["hub"] if run.data.hub else [])]
-    for extra in wanted:
+    """On stderr which extras a run needs beyond `train`, which is there, and the command for those that are missing."""
+    for extra in ["hub"] if run.data.hub else []:
         state = "installed" if extras.installed(extra) else f"not installed: {extras.install_line(extra)}"
-        typer.echo(f"neurogame train: needs the extra {extra} ({_FOR[extra]}): {state}", err=True)
+        typer.echo(
+            f"neurogame train: needs the extras train (installed) and {extra} ({state}): {_FOR[extra]}", err=True
+        )
