@@ -30,7 +30,8 @@ class Mortal(Predict):
 
 
 def main(model, source, goal, mark):
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 * 2**20)
+    # workers hold their cores to the end: with as many cores as workers nobody would ever read a row
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=100 * 2**20)
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
