@@ -24,7 +24,7 @@ class Mortal(Predict):
     def __call__(self, batch):
         found = super().__call__(batch)
         if 100 in batch["id"] and not self.mark.exists():
-            self.mark.touch()
+            self.mark.write_text(str(os.getpid()))
             os.kill(os.getpid(), signal.SIGKILL)
         return {**found, "process": [os.getpid()] * len(batch["id"])}
 

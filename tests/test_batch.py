@@ -96,11 +96,12 @@ def test_ray_with_a_worker_that_is_killed(folder, expected, tmp_path):
     command = [sys.executable, str(script), *places]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=place)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert (tmp_path / "killed").exists()
     found = pq.read_table(tmp_path / "out").to_pylist()
     assert [row["id"] for row in found] == list(range(len(rows)))
     same([{**row, "id": row["id"] % 12} for row in found], expected * 20)
-    assert len(json.loads(done.stdout.splitlines()[-1])["processes"]) >= 2
+    processes = json.loads(done.stdout.splitlines()[-1])["processes"]
+    assert processes
+    assert int((tmp_path / "killed").read_text()) not in processes  # what it had begun, another has done
 
 
 def test_datasets_map(folder, expected):
