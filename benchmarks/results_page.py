@@ -372,7 +372,9 @@ def _against_softmax(rows: Sequence[Record]) -> str:
     for row in rows:
         if row["interval"] and not row["interval"][0] <= 0 <= row["interval"][1]:
             sides["above" if row["difference"] > 0 else "below"].append(row["attention"])
-    told = [f"{side} {quoted(names)}" for side, names in sides.items() if names]
+    told = [f"{quoted(names)} {side} it" for side, names in sides.items() if names]
+    if not any(row["interval"] for row in rows):
+        return "one seed, no interval."
     return f"{' and '.join(told)}." if told else "none."
 
 

@@ -153,8 +153,8 @@ Does `NeuroGameSelfAttention` learn? Small transformers trained from scratch, eq
 ({width} wide, {heads} heads, AdamW, one learning rate per task), {seeds}. Nothing was tuned for any of the attentions,
 and the budgets are a few hundred steps: who learns faster here need not end up higher. `softmax` is
 nn.MultiheadAttention, `sigmoid` the same without couplings and contribution, `values` NeuroGame without couplings,
-`couplings` the default, `normalised` the default divided by Σα. Accuracy in %, mean ± standard deviation; the
-difference is to `softmax`, paired by seed, with a 95 % t-interval; ω is the range over heads and seeds at the end.
+`couplings` the default. Accuracy in %, mean ± standard deviation; the difference is to `softmax`, paired by seed, with
+a 95 % t-interval where there are several; ω is the range over heads and seeds at the end.
 
 {rows}
 

@@ -81,7 +81,7 @@ def test_the_page_says_who_wins(study, monkeypatch, tmp_path):
     rows = study.summary(runs)
     protocol = study._plain({"tasks": {name: study.asdict(setting) for name, setting in study.TASKS.items()}})
     text = import_module("results_page").section_inside({"rows": rows, "runs": runs, "protocol": protocol})
-    assert "`twice`: above `couplings` and below `sigmoid`." in text
+    assert "`twice`: `couplings` above it and `sigmoid` below it." in text
     assert "-0.10 … +0.20" in text
     assert "3 seeds (0, 1, 2)" in text
     study.figure(runs, tmp_path / "curves.png")

@@ -5,6 +5,7 @@ Reference: `torch.nn.MultiheadAttention(768, 12, batch_first=True)` in eval mode
 `scaled_dot_product_attention` alone, without projections, stands beside. All return one vector per token.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from neurogame.self_attention import NeuroGameSelfAttention
-from neurogame_bench.timing import Progress, Run, interleaved, peak_memory
+from neurogame_bench.timing import Clock, Progress, Run, interleaved, peak_memory
 
 DIM, HEADS = 768, 12
 CASES: tuple[tuple[int, int, bool], ...] = ((8, 128, False), (8, 128, True), (8, 512, False), (8, 512, True))
@@ -27,21 +28,24 @@ TARGETS = {"couplings": 2.0, "no couplings": 1.15}  # ratio to MHA, as they were
 TARGET_MEMORY = 1.5
 
 
-def run(*, repetitions: int, progress: Progress) -> dict[str, Any]:
-    """All rows: times of every case, peak memory with backward, multiply–adds."""
+def run(
+    *, repetitions: int, progress: Progress, clock: Clock = time.perf_counter, batch: int | None = None
+) -> dict[str, Any]:
+    """All rows: times of every case, at another batch if one is given, peak memory with backward, multiply–adds."""
     rows = []
-    for batch, tokens, backward in CASES:
+    for usual, tokens, backward in CASES:
+        size = batch or usual
         what = "forward + backward" if backward else "forward"
-        progress(f"self-attention, batch {batch}, n = {tokens}, {what}")
-        x = torch.randn(batch, tokens, DIM, generator=torch.Generator().manual_seed(0))
-        seconds = interleaved(_runs(x, backward=backward), repetitions)
+        progress(f"self-attention, batch {size}, n = {tokens}, {what}")
+        x = torch.randn(size, tokens, DIM, generator=torch.Generator().manual_seed(0))
+        seconds = interleaved(_runs(x, backward=backward), repetitions, clock)
         reference = seconds["MHA"]
         ratios = {name: s / reference for name, s in seconds.items() if name != "MHA"}
-        rows.append({"batch": batch, "tokens": tokens, "pass": what, "MHA ms": reference * 1e3, **ratios})
+        rows.append({"batch": size, "tokens": tokens, "pass": what, "MHA ms": reference * 1e3, **ratios})
     return {
         "cases": rows,
         "memory": _memory(progress),
-        "operations": [operations(batch, tokens) for batch, tokens, backward in CASES if not backward],
+        "operations": [operations(usual, tokens) for usual, tokens, backward in CASES if not backward],
     }
 
 

@@ -9,23 +9,29 @@ from statistics import median
 
 Run = Callable[[], object]
 Progress = Callable[[str], None]
+Clock = Callable[[], float]
 
 
-def seconds_each(contestants: dict[str, Run], repetitions: int) -> dict[str, list[float]]:
-    """Seconds of each contestant; every repetition runs all of them in turn, after one warm-up round."""
+def seconds_each(
+    contestants: dict[str, Run], repetitions: int, clock: Clock = time.perf_counter
+) -> dict[str, list[float]]:
+    """Seconds of each contestant; every repetition runs all of them in turn, after one warm-up round.
+
+    `clock` may be time.process_time: with one thread it does not count what others did on a busy machine.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for repetition in range(repetitions + 1):
         for name, run in contestants.items():
-            began = time.perf_counter()
+            began = clock()
             run()
             if repetition:
-                seconds[name].append(time.perf_counter() - began)
+                seconds[name].append(clock() - began)
     return seconds
 
 
-def interleaved(contestants: dict[str, Run], repetitions: int) -> dict[str, float]:
+def interleaved(contestants: dict[str, Run], repetitions: int, clock: Clock = time.perf_counter) -> dict[str, float]:
     """Median seconds of each contestant, see `seconds_each`."""
-    return {name: median(times) for name, times in seconds_each(contestants, repetitions).items()}
+    return {name: median(times) for name, times in seconds_each(contestants, repetitions, clock).items()}
 
 
 _MEMORY = """
