@@ -43,7 +43,7 @@ def opened() -> NLI:
     """The embedded model, for longer texts than it was trained on."""
     quiet()
     nli = load()
-    nli.max_length = MOST
+    nli.max_length = nli.tokenizer.model_max_length = MOST
     return nli
 
 
