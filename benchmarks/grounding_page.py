@@ -1,14 +1,12 @@
 """The tables of docs/grounding.md, from results/grounding.json: targets, then every part of benchmarks/grounding.py.
 
     python benchmarks/grounding_page.py                          # seconds
-    python benchmarks/grounding_page.py --accuracy FILE          # with what `neurogame evaluate MODEL --json` printed
 
 They stand between two markers; the rest of the page is written by hand and stays as it is. The accuracy that the first
-target is about is measured by `neurogame evaluate` and kept in the results.
+target is about is measured by benchmarks/ship.py.
 """
 
 import argparse
-import json
 from collections.abc import Callable, Mapping
 from operator import ge, le
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Any
 
 from common import RESULTS, progress
 
-from neurogame.writing import write_text
 from neurogame_bench.grounding.enumeration import CORRELATED
 from neurogame_bench.grounding.parts import PARTS
 from neurogame_bench.grounding.r2 import ACCOUNTS
@@ -348,9 +345,8 @@ def tables(whole: Record) -> str:
 
 
 def _accuracy(path: Path) -> float:
-    """On SNLI dev, in what `neurogame evaluate --json` or benchmarks/ship.py wrote."""
-    found = read(path) or {}
-    rows = found.get("rows") or found.get("evaluation", {}).get("rows", ())
+    """On SNLI dev, in what benchmarks/ship.py wrote."""
+    rows = (read(path) or {}).get("evaluation", {}).get("rows", ())
     return next(float(row["scores"]["accuracy"]) for row in rows if row["data"] == "snli/dev")
 
 
@@ -359,18 +355,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=RESULTS / "grounding.json")
     parser.add_argument("--page", type=Path, default=RESULTS.parent / "docs" / "grounding.md")
-    parser.add_argument(
-        "--accuracy",
-        type=Path,
-        help="what `neurogame evaluate MODEL --data snli/dev --json` printed: kept in the results",
-    )
     args = parser.parse_args()
     whole = read(args.results)
     if whole is None:
         raise SystemExit(f"no {args.results}; benchmarks/grounding.py measures it")
-    if args.accuracy is not None:
-        whole["accuracy"] = {"shipped": _accuracy(RESULTS / "embedded.json"), "grounded": _accuracy(args.accuracy)}
-        write_text(args.results, json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+    before, after = (args.results.with_name(f"{name}.json") for name in ("embedded_before", "embedded"))
+    if before.exists() and after.exists():
+        whole["accuracy"] = {"shipped": _accuracy(before), "grounded": _accuracy(after)}
     update(args.page, tables(whole), NAME)
     progress(f"wrote the tables of {args.page}")
 
