@@ -146,6 +146,23 @@ def test_an_example_is_one_click_and_nothing_is_no_error(page):
     expect(chip).to_have_attribute("aria-pressed", "false")
 
 
+def examples():
+    """[name, premise, hypothesis, label] of each example of the page."""
+    text = (Path(server.__file__).parent / "static" / "examples.js").read_text(encoding="utf-8")
+    return json.loads(re.sub(r",\s*\]", "]", text.partition("= ")[2].rpartition(";")[0]))
+
+
+def test_an_example_that_the_model_gets_wrong_says_so(page, nli):
+    said = [nli.predict(premise, hypothesis).label for _, premise, hypothesis, _ in examples()]
+    wrong = next(row for row, label in zip(examples(), said, strict=True) if row[3] != label)
+    right = next(row for row, label in zip(examples(), said, strict=True) if row[3] == label)
+    page.get_by_role("button", name=wrong[0], exact=True).click()
+    expect(page.locator("#compared")).to_contain_text(f"Known weakness: {wrong[0]}. The right answer is {wrong[3]}.")
+    page.get_by_role("button", name=right[0], exact=True).click()
+    expect(page.locator("#hypothesis")).to_have_value(right[2])
+    expect(page.locator("#compared")).not_to_contain_text("Known weakness")
+
+
 def test_the_prediction_does_not_wait_for_a_slow_explanation(page, nli):
     held = []
     page.route("**/explain", lambda route: held.append(route))

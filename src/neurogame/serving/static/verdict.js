@@ -1,6 +1,7 @@
 // What the model says: a sentence that is read out, and a bar per label with a mark where it stood before the changes.
 
 import { $, el } from "./dom.js";
+import { EXAMPLES } from "./examples.js";
 import { capital, isolated } from "./text.js";
 
 const HINT = "Strike out words or turn the temperature, and watch.";
@@ -14,7 +15,7 @@ export function showVerdict(now, original, changes) {
   $("undo").hidden = !changes.length;
   $("compared").firstElementChild.textContent = changes.length
     ? `${capital(changes.join(", "))}. Before: ${before.label}, ${before.probabilities[before.label].toFixed(3)}.`
-    : HINT;
+    : weakness(before.label) + HINT;
   const labels = Object.keys(said.probabilities);
   const list = $("labels");
   if (list.children.length !== labels.length) list.replaceChildren(...labels.map(row));
@@ -28,6 +29,13 @@ export function showVerdict(now, original, changes) {
     mark.style.insetInlineStart = `${100 * before.probabilities[label]}%`;
     number.textContent = said.probabilities[label].toFixed(3);
   });
+}
+
+// An example of the page that the model gets wrong says so.
+function weakness(label) {
+  const [premise, hypothesis] = [$("premise").value, $("hypothesis").value];
+  const example = EXAMPLES.find(([, p, h]) => p === premise && h === hypothesis);
+  return example && example[3] !== label ? `Known weakness: ${example[0]}. The right answer is ${example[3]}. ` : "";
 }
 
 const row = () =>
