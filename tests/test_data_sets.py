@@ -351,5 +351,5 @@ def test_hub_failures_are_one_line(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"snli/dev could not be loaded from the hub \(stanfordnlp/snli, .*: no route$"):
         load("snli/dev", root=tmp_path, hub=True)
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ImportError, match=r"neurogame\[hub\]"):
+    with pytest.raises(ImportError, match=r"datasets: pip install .*\[hub\]"):
         load("snli/dev", root=tmp_path, hub=True)

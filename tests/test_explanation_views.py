@@ -349,8 +349,8 @@ def test_command_as_json(folder):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        ((*PAIR, "--target", "maybe"), 1, "target = 'maybe' is not a label"),
-        ((*PAIR, "--method", "magic"), 1, "method = 'magic' is unknown"),
+        ((*PAIR, "--target", "maybe"), 1, "--target maybe is not a label"),
+        ((*PAIR, "--method", "magic"), 1, "--method magic is unknown"),
         ((*PAIR, "--html", "/nowhere/at/all.html"), 1, "the folder /nowhere/at does not exist"),
         (("", ""), 1, "no word to explain"),
         (("one sentence",), 2, "HYPOTHESIS"),

@@ -17,7 +17,8 @@ MODULES = {"pyyaml": "yaml", "scikit-learn": "sklearn", "prometheus-client": "pr
 def test_extras_are_those_of_pyproject():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for extra, modules in extras.EXTRAS.items():
-        names = {line.partition(">")[0] for line in declared[extra] if not line.startswith("neurogame[")}
+        lines = [line for line in declared[extra] if not line.startswith("neurogame[")]
+        names = {line.partition(">")[0].partition("[")[0] for line in lines}
         assert {MODULES.get(name, name) for name in names} == set(modules)
     assert set(declared) - set(extras.EXTRAS) == {"docs", "fuzz", "test", "dev"}  # for work on the package itself
 

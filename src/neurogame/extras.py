@@ -15,6 +15,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {  # modules that each brings, as pyproject
     "serve": ("fastapi", "prometheus_client", "uvicorn"),
     "export": ("onnx", "onnxruntime", "onnxscript"),
     "hub": ("datasets",),
+    "parquet": ("pyarrow",),
+    "cluster": ("ray",),
     "bench": ("shapiq",),
 }
 

@@ -33,8 +33,11 @@ def differentiated() -> bool:
 
 
 def mapped() -> bool:
-    """Whether a transform of `torch.func` is at work (vmap, grad, jacrev, …), which looks into no autograd.Function."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    """Whether a transform of `torch.func` is at work (vmap, grad, jacrev, …), which looks into no autograd.Function.
+
+    Not where torch.compile makes a graph: it has an interpreter of its own on that stack.
+    """
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:

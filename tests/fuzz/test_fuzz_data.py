@@ -132,10 +132,10 @@ def test_what_is_written_is_read(tmp_path_factory, rows, suffix, limit):
 @given(st.text(st.sampled_from("0123456789/٣²-+ 1."), max_size=6) | unicode, counts | scraps, counts | scraps)
 @fuzz(3)
 def test_shards(text, number, count):
-    with tried("prediction.Shard.parse"):
+    with tried("Shard.parse"):
         found = Shard.parse(text)
         assert Shard.parse(str(found)) == found
-    with tried("prediction.Shard"):
+    with tried("Shard"):
         made = Shard(number, count)
         assert Shard.parse(str(made)) == made
         assert count > 99 or sum(made.owns(chunk) for chunk in range(2 * count)) == 2

@@ -14,7 +14,7 @@ from transformers import BertForSequenceClassification
 
 import neurogame
 from neurogame import game
-from neurogame.explanation import METHODS, explain, methods_for, named
+from neurogame.explanation import METHODS, Question, explain, methods_for, named
 from neurogame.export import export, folder, writing
 from neurogame.serving.settings import Settings
 from neurogame.values import l1_normalise
@@ -226,6 +226,8 @@ def test_names_of_methods(models, method):
 def test_explain(models, kind, premise, hypothesis, **question):
     if isinstance(question["samples"], int):
         question["samples"] = min(question["samples"], 64)
+    with tried("explanation.Question"):
+        assert Question(**question) == Question(**question)
     with tried("explanation.explain"):
         found = explain(models[kind], premise, hypothesis, **question)
         assert found.words == (*premise.split(), *hypothesis.split()) or question["level"] == "token"

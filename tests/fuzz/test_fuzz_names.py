@@ -6,7 +6,7 @@ from pathlib import Path
 
 PACKAGES = ["", ".data", ".evaluation", ".explanation", ".export", ".training", ".prediction"]
 RECORDS = {  # made by the functions that are tried, and checked there
-    *("GameValues", "NeuroGameOutput", "Prediction", "SpinState"),
+    *("GameValues", "NeuroGameOutput", "Prediction", "QueryGames", "SpinState"),
     *("EncodedDataset", "Malformed", "NoGold", "Pair", "Rationale"),
     *("Aligned", "Calibration", "Comparison", "Confidence", "Group", "Predictions", "Row", "Scores"),
     *("Exported", "Manifest", "TokenWeights", "Done"),
@@ -17,6 +17,8 @@ NOT_BY_NAME = {
     "OnnxNLI": "needs an export, which takes a minute; the folder it opens is tried",
     "RunConfig": "made by read_config, which is tried",
     "TrainingSection": "made by read_config, which is tried",
+    "register_attention": "takes no argument",
+    "use_neurogame_attention": "changes a whole model; the layer it puts there is tried",
     "NeuroGameConfig": "in test_configurations, one test for three",
     "DamConfig": "likewise",
     "EsimConfig": "likewise",

@@ -11,6 +11,7 @@ from support import ERRORS, fuzz, scraps, tried
 import neurogame
 from neurogame import exact, game, ising, sampling
 from neurogame.attention import AttentionConfig, NeuroGameAttention
+from neurogame.self_attention import NeuroGameSelfAttention
 
 names = st.sampled_from(["identity", "relu", "tanh", "square", "", "norm", None, 3])
 SCALES = [0.0, 1e-30, 1e-3, 1.0, 30.0, 1e4]
@@ -235,6 +236,25 @@ def test_attention(x, mask, preset, heads):
         assert ((found.alpha >= 0) & (found.alpha <= 1)).all()
         if mask is not None:
             assert (found.alpha.masked_select(~mask.unsqueeze(1)) == 0).all()
+
+
+@given(
+    x=tensors(2, 4, 8) | vectors(),
+    padding=st.none()
+    | st.lists(st.booleans(), min_size=8, max_size=8).map(lambda flags: torch.tensor(flags).view(2, 4)),
+    heads=st.sampled_from([1, 2, 3, 0]),
+    iterations=st.sampled_from([1, 2, 0, 2.5]),
+    causal=st.booleans(),
+)
+@fuzz(2)
+def test_self_attention(x, padding, heads, iterations, causal):
+    with tried("NeuroGameSelfAttention"):
+        layer = NeuroGameSelfAttention(8, heads, iterations=iterations, batch_first=True).eval()
+        output, alpha = layer(x, x, x, key_padding_mask=padding, is_causal=causal)
+        assert output.shape == x.shape
+        if x.isfinite().all() and float(x.abs().max()) < 1e3:
+            assert fine(output, alpha)
+            assert ((alpha >= 0) & (alpha <= 1)).all()
 
 
 FIELDS = [
