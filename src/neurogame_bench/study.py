@@ -201,7 +201,7 @@ def claimed(path: Path, *, wait: bool = False) -> Iterator[bool]:
 
     Args:
         path: the lock file; its folder is made.
-        wait: until whoever has it is done.
+        wait: until the process that holds it is done.
 
     Yields:
         Whether this process has it. Where there are no locks (Windows), always True.

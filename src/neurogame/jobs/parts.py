@@ -5,7 +5,7 @@
     labels.jsonl                  the result: it appears when it is whole, never before
 
 A chunk counts once its line is in the journal, which is written after the chunk itself is on disk. What a killed
-process left beyond the last line is cut off by the next. Only a journal that begins as ours do is gone on with, and no
+process left beyond the last line is cut off by the next. Only a journal that begins as ours do is resumed, and no
 link is followed: what a name in a shared folder leads to may be someone else's file. Chunk i belongs to part i mod n.
 The parts need no connection between their processes, only the folder: the process that finds all of them complete
 joins them. What the chunks hold is not known here.
@@ -169,7 +169,7 @@ _JOINED = ".joined"  # what is put together, until it gets its name
 
 
 def begun(part: Path) -> bool:
-    """Whether there is a part that could be gone on with."""
+    """Whether there is a part that could be resumed."""
     return _journal(part).exists()
 
 

@@ -40,7 +40,7 @@ def file_digest(source: str | Path) -> str:
     try:
         with Path(source).open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    except OSError:  # a failing disk: which row it is, is said by whoever reads it
+    except OSError:  # a failing disk: the reader names the row
         return ""
 
 

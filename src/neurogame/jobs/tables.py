@@ -1,7 +1,7 @@
 """Parquet and Arrow as results: chunks as messages of an Arrow stream while a job runs, a file when it is whole.
 
 A Parquet file has its directory at its end and cannot be appended to. A chunk is therefore written as what it is in an
-Arrow stream (the schema before the first, then one message each), so that parts can be cut off, gone on with and put
+Arrow stream (the schema before the first, then one message each), so that parts can be cut off, resumed and put
 together as those of text; `pack` makes the file of it. Its metadata say which version, model and rows it is of.
 """
 
