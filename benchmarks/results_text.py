@@ -150,7 +150,8 @@ python benchmarks/results_page.py
 INSIDE = """## Inside a transformer
 
 Does `NeuroGameSelfAttention` learn? Small transformers trained from scratch, equal in everything but the attention
-({width} wide, {heads} heads, AdamW, one learning rate per task), {seeds}. Nothing was tuned for any of the attentions,
+({width} wide, {heads} heads, AdamW, one learning rate per task), {seeds}.
+No setting was tuned for one attention (steps were set on seed 0),
 and the budgets are a few hundred steps: who learns faster here need not end up higher. `softmax` is
 nn.MultiheadAttention, `sigmoid` the same without couplings and contribution, `values` NeuroGame without couplings,
 `couplings` the default. Accuracy in %, mean ± standard deviation; the difference is to `softmax`, paired by seed, with
