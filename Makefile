@@ -7,7 +7,8 @@ TESTS ?= tests
 
 # Of `make compat`: which torch, and the tests that cover what we ask of torch and transformers.
 TORCH ?= 2.13.0
-COMPAT := $(addprefix tests/test_, attention.py modeling.py dam_esim.py families.py nli.py embedded.py training_run.py packaging.py)
+COMPAT := mathematics/test_attention.py modeling/test_modeling.py modeling/test_dam_esim.py modeling/test_families.py
+COMPAT += modeling/test_nli.py modeling/test_embedded.py training/test_training_run.py house/test_packaging.py
 
 .PHONY: explain test test-slow lint bench docs fuzz load attack cluster compat clean
 .DELETE_ON_ERROR:
@@ -58,7 +59,7 @@ attack: $(VENV)/.tested
 # A real Ray on this machine: two workers, one of them killed.
 cluster: $(VENV)/.tested
 	$(PIP) -e '.[test,cluster]'
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow tests/test_batch.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow tests/jobs/test_batch.py
 
 # The oldest and the newest versions that pyproject.toml admits, each in an environment of its own. What they warn of in
 # each other (an old typer of a new click) is not ours to fail on.
@@ -67,7 +68,7 @@ compat-%:
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) $(if $(filter oldest,$*),-c constraints-oldest.txt) -e '.[train]' beartype build hatchling hypothesis jaxtyping pytest pytest-xdist scipy
 	.venv-$*/bin/python -m pip list --disable-pip-version-check | grep -iE '^(torch|transformers|tokenizers|numpy) '
-	OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest -q -n 2 -W default $(COMPAT)
+	OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest -q -n 2 -W default $(addprefix tests/, $(COMPAT))
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "neurogame needs Python 3.11 or newer; set PYTHON=…" >&2; exit 1; }

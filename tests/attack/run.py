@@ -1,7 +1,7 @@
 """`make attack`: `neurogame serve` on 127.0.0.1 under the attacks that once stopped it, and a table of what it did.
 
 Bounded: some 2 000 connections in all, ten minutes at most. Ends with 1 where an answer is not as promised in
-docs/how-to/serve.md. Small versions of all this, and what needs a failing model: tests/test_serving_attack.py.
+docs/how-to/serve.md. Small versions of all this, and what needs a failing model: tests/serving/test_serving_attack.py.
 
 Attacks by files need no server and are plain tests: sources and journals in test_prediction_resume, test_explain_file
 and test_data_reading, folders of models in test_safe_loading and test_embedded, compiled code in test_kernels.

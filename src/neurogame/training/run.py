@@ -13,6 +13,7 @@ The folder belongs to one run: another run with the same name is refused, and a 
 the same configuration.
 """
 
+import atexit
 import json
 import os
 import shutil
@@ -70,6 +71,7 @@ def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_pr
         if not (resume and checkpoints(config.folder / "checkpoints")):
             _warm(config, model, tokenizer, splits, show_progress=show_progress)
         trainer = make_trainer(config, model, tokenizer, splits, show_progress=show_progress)
+        atexit.register(_leave_group)
     except BaseException:
         if first and not resume:
             shutil.rmtree(config.folder)  # nothing has happened yet, and nothing is to be in the way of the next try
@@ -83,6 +85,12 @@ def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_pr
     size = config.training.eval_batch_size
     report = evaluate(nli, [splits.dev, *splits.test], calibration=calibration, batch_size=size)
     return _write(config, splits, trainer, nli, report, time.perf_counter() - start)
+
+
+def _leave_group() -> None:
+    """Ends the process group that accelerate opened: threads of it that live at exit can abort the process."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _warm(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show_progress: bool) -> None:

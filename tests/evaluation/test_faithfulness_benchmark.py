@@ -516,7 +516,7 @@ def test_mistakes_on_the_command_line(app, folder, tmp_path, monkeypatch):
 
 @pytest.fixture
 def targets(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent / "benchmarks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "benchmarks"))
     return import_module("explanations")
 
 

@@ -21,7 +21,7 @@ from neurogame_bench.grounding.parts import PARTS, measure
 from neurogame_bench.pages import markers
 from neurogame_bench.study import Study
 
-BENCHMARKS = str(Path(__file__).resolve().parent.parent / "benchmarks")
+BENCHMARKS = str(Path(__file__).resolve().parents[2] / "benchmarks")
 LIMITS = {"r2": 3, "enumeration": 1, "refined": 1, "refined_large": 0, "rationale": 2, "cost": 2}
 LIMITS |= {"second_order": 2, "claims": 3}
 

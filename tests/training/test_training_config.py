@@ -9,7 +9,7 @@ import yaml
 from neurogame.training.config import ConfigError, RunConfig, dump_config, parse_config, read_config
 from neurogame.training.randomness import LengthGroupedSampler, derive, generator
 
-CONFIGS = Path(__file__).parent.parent / "configs"
+CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 def content(**sections):

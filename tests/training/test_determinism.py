@@ -196,7 +196,13 @@ def everything():
 def test_another_process_says_the_same_to_the_bit():
     """With another hash seed, nothing computed before, and no warning or shape check that could matter."""
     here = Path(__file__).parent
-    env = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": str(here), "OMP_NUM_THREADS": "1"}
+    folders = (here, here.parent, here.parent / "explanation")
+    env = {
+        **os.environ,
+        "PYTHONHASHSEED": "77",
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
+        "OMP_NUM_THREADS": "1",
+    }
     process = subprocess.Popen(
         [sys.executable, "-c", EVERYTHING], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

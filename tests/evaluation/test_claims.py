@@ -11,7 +11,7 @@ import torch
 
 from neurogame_bench.intervals import resampled
 
-BENCHMARKS = str(Path(__file__).resolve().parent.parent / "benchmarks")
+BENCHMARKS = str(Path(__file__).resolve().parents[2] / "benchmarks")
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 
 import neurogame
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("matplotlib", "fastapi", "captum", "sklearn", "scipy", "shap", "accelerate", "onnxruntime", "datasets")
 
 

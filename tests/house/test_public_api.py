@@ -1,6 +1,6 @@
 """The public contract: names and signatures, compared with `public_api.txt`.
 
-A change that is meant is written there by `python tests/test_public_api.py`, so that a review sees it as a line.
+A change that is meant is written there by `python tests/house/test_public_api.py`, so that a review sees it as a line.
 """
 
 import dataclasses

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from neurogame import extras
 from neurogame.cli import app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODULES = {"pyyaml": "yaml", "scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
 
 
