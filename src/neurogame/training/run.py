@@ -14,6 +14,7 @@ the same configuration.
 """
 
 import atexit
+import gc
 import json
 import os
 import shutil
@@ -90,6 +91,7 @@ def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_pr
 def _leave_group() -> None:
     """Ends the process group that accelerate opened: threads of it that live at exit can abort the process."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
+        gc.collect()  # what still holds the group: the wrapped model of the trainer
         torch.distributed.destroy_process_group()
 
 
