@@ -25,7 +25,7 @@ from typing import Any
 from common import Clock, progress, save, show
 
 from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.words import build_tokenizer
+from neurogame.modeling.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI
 from neurogame.prediction import CHUNK, predict_file
 

@@ -8,7 +8,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from neurogame.modeling.dam import DamForSequenceClassification
 from neurogame.modeling.esim import EsimForSequenceClassification
-from neurogame.modeling.words import build_tokenizer
+from neurogame.modeling.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI
 
 SHORT = ("two dogs sleep .", "the dogs run .")

@@ -8,10 +8,10 @@ with tokenizer and labels), `opening` (the way to one), `grounding` (v(C) is wha
 `nli` (load, predict, explain), `evaluation`, `training`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from neurogame import _registering
+from neurogame._lazy import lazy
 
 if TYPE_CHECKING:
     from neurogame import exact, game, ising, sampling, values
@@ -66,29 +66,9 @@ _LATER = {
     "solve": "ising",
     "use_neurogame_attention": "modeling.attention_interface",
 }
-_MODULES = frozenset(
-    {
-        "attention",
-        "batch",
-        "couplings",
-        "data",
-        "evaluation",
-        "exact",
-        "explanation",
-        "export",
-        "faithfulness",
-        "game",
-        "grounding",
-        "hamiltonian",
-        "ising",
-        "modeling",
-        "nli",
-        "prediction",
-        "sampling",
-        "training",
-        "values",
-    }
-)
+_MODULES = {"attention", "batch", "couplings", "data", "evaluation", "exact", "explanation", "export"}
+_MODULES |= {"faithfulness", "game", "grounding", "hamiltonian", "ising", "modeling", "nli", "prediction"}
+_MODULES |= {"sampling", "training", "values"}
 
 __all__ = [
     "NLI",
@@ -125,17 +105,5 @@ __all__ = [
     "values",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_MODULES})
-
-
+__getattr__, __dir__ = lazy(__name__, _LATER | {name: name for name in _MODULES})
 _registering.with_transformers()

@@ -25,7 +25,7 @@ def with_transformers() -> None:
 
 
 class _Waiting(MetaPathFinder):
-    """Finds nothing but transformers, once, and lets everybody else find that."""
+    """Waits for transformers, once, and leaves finding it to the other finders."""
 
     def find_spec(
         self,
@@ -53,6 +53,6 @@ class _Followed(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:
-            module.__spec__.loader = module.__loader__ = self.own  # as if we had never been here
+            module.__spec__.loader = module.__loader__ = self.own  # as without this loader
         self.own.exec_module(module)
         import_module(MODELS)

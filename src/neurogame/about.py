@@ -42,7 +42,7 @@ def describe() -> dict[str, Any]:
         "neurogame": neurogame.__version__,
         "machine": machine(),
         "loops": kernels.state(),
-        "libraries": {name: _version(name) for name in _LIBRARIES},
+        "libraries": {name: version_of(name) for name in _LIBRARIES},
         "extras": {extra: installed(extra) for extra in EXTRAS},
         "model": _model(),
     }
@@ -65,23 +65,24 @@ def _model() -> dict[str, Any]:
     }
 
 
-def _version(name: str) -> str | None:
+def version_of(name: str) -> str | None:
+    """Of an installed library; None where it is missing."""
     try:
         return version(name)
     except PackageNotFoundError:
         return None
 
 
-def render(found: dict[str, Any]) -> Table:
+def render(facts: dict[str, Any]) -> Table:
     """Two columns: what, and how it is here."""
     out = Table(show_header=False, box=None, pad_edge=False)
-    on, model = found["machine"], found["model"]
-    out.add_row("neurogame", f"{found['neurogame']}, Python {on['python']}")
-    out.add_row("libraries", ", ".join(f"{name} {number}" for name, number in found["libraries"].items()))
-    out.add_row("machine", f"{on['processor']}, {on['threads']} threads, loops: {printable(found['loops'])}")
-    extras = (f"{name} {'installed' if there else 'not installed'}" for name, there in found["extras"].items())
+    on, model = facts["machine"], facts["model"]
+    out.add_row("neurogame", f"{facts['neurogame']}, Python {on['python']}")
+    out.add_row("libraries", ", ".join(f"{name} {number}" for name, number in facts["libraries"].items()))
+    out.add_row("machine", f"{on['processor']}, {on['threads']} threads, loops: {printable(facts['loops'])}")
+    extras = (f"{name} {'installed' if there else 'not installed'}" for name, there in facts["extras"].items())
     out.add_row("extras", ", ".join(extras))
-    missing = [name for name, there in found["extras"].items() if not there]
+    missing = [name for name, there in facts["extras"].items() if not there]
     if missing:
         out.add_row("", f"a missing one: {printable(install_line(missing[0]))}")
     if "problem" in model:

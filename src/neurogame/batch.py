@@ -4,7 +4,7 @@
     datasets.Dataset.map(Predict(…), batched=True)
     pyspark.sql.DataFrame.mapInPandas(Predict(…), schema)
 
-The engine deals out rows, repeats a batch whose worker died, and writes the result; a model is opened once in every
+The engine distributes rows, repeats a batch whose worker died, and writes the result; a model is opened once in every
 process. docs/how-to/many-machines.md has examples. For one file on a few machines `neurogame predict --shard` will do.
 """
 
@@ -77,8 +77,8 @@ class Predict:
 
     @property
     def nli(self) -> NLI:
-        """The model, opened by the first who asks in this process."""
-        return _opened(*self._opening)
+        """The model, opened once per process, when it is first needed."""
+        return _open_model(*self._opening)
 
     def __call__(self, batch: Any) -> Any:
         """The batch with its new columns; see the class."""
@@ -93,7 +93,7 @@ class Predict:
         raise TypeError(f"a batch is a mapping of columns, a DataFrame or a Table; got {type(batch).__name__}")
 
     def _of_mapping(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        names = _renamed(batch)
+        names = _new_names(batch)
         new: dict[str, Any] = {**self._answers(batch, lambda name: batch[name])}
         if any(isinstance(column, np.ndarray) for column in batch.values()):
             new = {name: np.array(column, dtype=_DTYPES.get(name[:2], object)) for name, column in new.items()}
@@ -103,15 +103,15 @@ class Predict:
         import pyarrow as pa
 
         new = self._answers(batch.column_names, lambda name: batch[name].to_pylist())
-        names = _renamed(batch.column_names)
-        found = {names[name]: batch[name] for name in names}
+        names = _new_names(batch.column_names)
+        columns = {names[name]: batch[name] for name in names}
         kinds = {"p_": pa.float64(), "tr": pa.bool_()}
-        found |= {name: pa.array(column, kinds.get(name[:2], pa.string())) for name, column in new.items()}
-        return pa.table(found)
+        columns |= {name: pa.array(column, kinds.get(name[:2], pa.string())) for name, column in new.items()}
+        return pa.table(columns)
 
     def _of_frame(self, batch: Any) -> Any:
         new = self._answers(batch.columns, lambda name: batch[name].tolist())
-        names = _renamed(batch.columns)
+        names = _new_names(batch.columns)
         return batch[list(names)].rename(columns=names).assign(**new)
 
     def _answers(self, names: Iterable[str], column: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
@@ -125,21 +125,23 @@ class Predict:
         ours = (places["premise"], places["hypothesis"])
         pairs = (dict(zip(ours, pair, strict=True)) for pair in zip(*texts, strict=True))
         rows = [self.rule.row(pair, "batch", i) for i, pair in enumerate(pairs)]
-        return _columns([self._why(row) for row in rows] if self.explain else self._labelled(rows), self._empty())
+        return _columns(
+            [self._explain_row(row) for row in rows] if self.explain else self._label_rows(rows), self._empty()
+        )
 
     def _empty(self) -> dict[str, Any]:
         """The new columns of a row that has none, in their order."""
-        found = {"label": None, **{f"p_{name}": None for name in self.nli.labels}}
+        columns = {"label": None, **{f"p_{name}": None for name in self.nli.labels}}
         last = ("method", "target", "sentence", "explanation") if self.explain else ("truncated",)
-        return found | dict.fromkeys((*last, "error"))
+        return columns | dict.fromkeys((*last, "error"))
 
-    def _labelled(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    def _label_rows(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
         pairs = [(row.premise, row.hypothesis) for row in rows if isinstance(row, Pair)]
-        found = self.nli.predict(pairs, batch_size=self.batch_size, progress=lambda _: None) if pairs else []
-        answers = ({**_said(said), "truncated": said.truncated} for said in found)
+        predictions = self.nli.predict(pairs, batch_size=self.batch_size, progress=lambda _: None) if pairs else []
+        answers = ({**_said(said), "truncated": said.truncated} for said in predictions)
         return [next(answers) if isinstance(row, Pair) else _fault(row) for row in rows]
 
-    def _why(self, row: Row) -> dict[str, Any]:
+    def _explain_row(self, row: Row) -> dict[str, Any]:
         if not isinstance(row, Pair):
             return _fault(row)
         try:
@@ -167,7 +169,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], empty: Mapping[str, Any]) -> dic
     return {name: [row.get(name) for row in rows] for name in empty}
 
 
-def _renamed(names: Iterable[str]) -> dict[str, str]:
+def _new_names(names: Iterable[str]) -> dict[str, str]:
     """Own columns, and what they are called beside ours: `label` becomes `gold`, unless there is one."""
     listed = list(names)
     kept = [name for name in listed if name != "label" or "gold" not in listed]
@@ -175,7 +177,7 @@ def _renamed(names: Iterable[str]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=2)
-def _opened(
+def _open_model(
     model: str | None,
     label_names: tuple[str, ...] | None,
     device: str | None,

@@ -43,7 +43,7 @@ class Prediction:
         return asdict(self)
 
 
-class Fitted(Protocol):
+class FittedGame(Protocol):
     """What a classifier needs of a grounded game that was fitted to it: see `neurogame.Explainer`."""
 
     def check(self, model: PreTrainedModel, name: str = ...) -> None:
@@ -85,7 +85,7 @@ class Classifier:
         *,
         name: str = "model",
         label_names: Sequence[str] | None = None,
-        explainer: Fitted | None = None,
+        explainer: FittedGame | None = None,
     ) -> None:
         self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
         self.labels = _names(model, label_names, name)
@@ -103,7 +103,7 @@ class Classifier:
         return getattr(self.model, "explainer", None)
 
     @explainer.setter
-    def explainer(self, value: Fitted | None) -> None:
+    def explainer(self, value: FittedGame | None) -> None:
         if value is not None:
             value.check(self.model, self.name)
         self.model.explainer = value
@@ -199,9 +199,8 @@ class Classifier:
     ) -> list[Prediction]:
         """The labels of pairs, in order; probabilities do not depend on `batch_size` beyond rounding, 2.5e-6."""
         texts = checked_pairs(pairs)
-        logits, lengths = self._run(texts, batch_size, progress)
-        truncated = self._truncated(texts, lengths)
-        return [self.prediction(row, truncated=i in truncated) for i, row in enumerate(logits)]
+        logits, cut = self._run(texts, batch_size, progress)
+        return [self.prediction(row, truncated=i in cut) for i, row in enumerate(logits)]
 
     def prediction(self, logits: Float[Tensor, "labels"], *, truncated: bool = False) -> Prediction:
         """The logits of one pair as label, probabilities and logits by name.
@@ -222,12 +221,12 @@ class Classifier:
 
     def _run(
         self, pairs: list[tuple[str, str]], batch_size: int, progress: Progress | None
-    ) -> tuple[Tensor, list[int]]:
-        """Logits, and the number of tokens of each pair."""
+    ) -> tuple[Tensor, frozenset[int]]:
+        """Logits, and which pairs were longer than the model reads."""
         check_count("batch_size", batch_size)
         logits = torch.empty(len(pairs), len(self.labels))
         if not pairs:
-            return logits, []
+            return logits, frozenset()
         rows = self.encode(pairs)
         self.model.eval()
         for batch, inputs in self.batches(rows, batch_size):
@@ -242,16 +241,7 @@ class Classifier:
                 f"the logits of {self.name} are NaN or infinite for {len(bad)} of {len(pairs)} pairs (first: pair "
                 f"{bad[0]}); its training has probably diverged, or its numbers overflow"
             )
-        return logits, rows.lengths
-
-    def _truncated(self, pairs: list[tuple[str, str]], lengths: list[int]) -> set[int]:
-        """Which pairs did not fit: those that fill `max_length` are encoded once more, in full."""
-        full = [i for i, length in enumerate(lengths) if length >= self.max_length]
-        if not full:
-            return set()
-        texts = [pairs[i][0] for i in full], [pairs[i][1] for i in full]
-        whole = self.tokenizer(*texts, verbose=False)["input_ids"]  # verbose would warn that they are long
-        return {i for i, ids in zip(full, whole, strict=True) if len(ids) > self.max_length}
+        return logits, rows.cut
 
 
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -323,12 +313,7 @@ def _names(model: PreTrainedModel, given: Sequence[str] | None, owner: str) -> t
     names = [str(name) for name in (given if given is not None else (id2label[i] for i in sorted(id2label)))]
     if len(names) != model.config.num_labels:
         raise ModelError(f"{owner}: {len(names)} label names for {model.config.num_labels} logits: {', '.join(names)}")
-    spelled = []
-    for name in names:
-        try:
-            spelled.append(labels.canonical(name) or name)
-        except labels.UnknownLabelError:
-            spelled.append(name)
+    spelled = [labels.spelled(name) for name in names]
     if len(set(spelled)) < len(spelled):
         raise ModelError(f"{owner}: label names must differ, got {', '.join(names)}")
     return tuple(spelled)

@@ -64,22 +64,22 @@ def _upper(J: Tensor) -> list[float]:
 
 def _estimate(table: Tensor, estimator: Estimator, samples: int) -> dict[str, Any]:
     tilt = GAMMA if estimator == "algorithm1" else None
-    found: GameValues = estimate_game(table, len(WORDS), samples=samples, tilt=tilt, estimator=estimator)
-    assert isinstance(found.coupling, Tensor)
+    values: GameValues = estimate_game(table, len(WORDS), samples=samples, tilt=tilt, estimator=estimator)
+    assert isinstance(values.coupling, Tensor)
     return {
         "estimator": estimator,
         "requested_samples": samples,
-        "samples": found.samples,
-        "shapley": found.shapley.tolist(),
-        "shapley_se": found.shapley_se.tolist(),
-        "banzhaf": found.banzhaf.tolist(),
-        "banzhaf_se": found.banzhaf_se.tolist(),
-        "coupling": _upper(found.coupling),
-        "shapley_ess": float(found.shapley_ess.min()),
-        "efficiency_gap": float(found.efficiency_gap),
-        "shapley_error": float((found.shapley - exact.shapley(table)).abs().max()),
-        "banzhaf_error": float((found.banzhaf - exact.banzhaf(table)).abs().max()),
-        "coupling_error": float((found.coupling - exact.interactions(table)).abs().max()),
+        "samples": values.samples,
+        "shapley": values.shapley.tolist(),
+        "shapley_se": values.shapley_se.tolist(),
+        "banzhaf": values.banzhaf.tolist(),
+        "banzhaf_se": values.banzhaf_se.tolist(),
+        "coupling": _upper(values.coupling),
+        "shapley_ess": float(values.shapley_ess.min()),
+        "efficiency_gap": float(values.efficiency_gap),
+        "shapley_error": float((values.shapley - exact.shapley(table)).abs().max()),
+        "banzhaf_error": float((values.banzhaf - exact.banzhaf(table)).abs().max()),
+        "coupling_error": float((values.coupling - exact.interactions(table)).abs().max()),
     }
 
 
@@ -103,22 +103,22 @@ def _spins() -> list[dict[str, Any]]:
     return rows
 
 
-def render(found: dict[str, Any]) -> RenderableType:
+def render(results: dict[str, Any]) -> RenderableType:
     """The three tables, with one line of reading after each."""
     return Group(
         Text("“not good movie”, the paper's worked example, recomputed\n", style="bold"),
-        _exact_table(found["exact"]),
+        _exact_table(results["exact"]),
         Text(
             "The paper's estimate for “good” uses coalitions that already contain “good”; "
             "Shapley sums to v(N) = 1.8, Banzhaf does not.\n"
         ),
-        _estimates_table(found["estimates"]),
+        _estimates_table(results["estimates"]),
         Text(
             "Errors are against the exact classical values. algorithm1 settles on the Gibbs mean instead (both of its "
             "values on the same one), so more samples do not remove its error. This game is 2-additive up to one "
             "three-word term; paired is exact for the 2-additive part.\n"
         ),
-        _spins_table(found["spins"]),
+        _spins_table(results["spins"]),
         Text("Spins for the fields and couplings the paper prints, γ = 1. α_i = (1 + ⟨s_i⟩)/2."),
     )
 

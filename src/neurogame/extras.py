@@ -69,10 +69,10 @@ def _wheel() -> Path | None:
 def _origin() -> Path | None:
     """What pip was given instead of a name: a folder or a file, as it keeps it in direct_url.json (PEP 610)."""
     try:
-        found = distribution("neurogame")
-        if not Path(__file__).resolve().is_relative_to(Path(str(found.locate_file(""))).resolve()):
+        installed_as = distribution("neurogame")
+        if not Path(__file__).resolve().is_relative_to(Path(str(installed_as.locate_file(""))).resolve()):
             return None  # the metadata are those of another copy
-        url = urlsplit(json.loads(found.read_text("direct_url.json") or "{}").get("url", ""))
+        url = urlsplit(json.loads(installed_as.read_text("direct_url.json") or "{}").get("url", ""))
     except (PackageNotFoundError, OSError, ValueError):
         return None
     return Path(unquote(url.path)) if url.scheme == "file" else None

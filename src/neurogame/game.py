@@ -60,7 +60,7 @@ def value(
 
 
 def _check_value(V: Tensor, members: Tensor, f: Nonlinearity, anchor: Tensor | None) -> None:
-    """Types and shapes; values are the business of those who draw coalitions."""
+    """Types and shapes; values are checked where coalitions are drawn."""
     check_choice("f", f, Nonlinearity)
     check_vectors(V, validate=False)
     for name, given in {"members": members, "anchor": anchor}.items():

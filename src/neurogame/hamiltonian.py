@@ -7,8 +7,8 @@ the empty text. Then g(N) = base + Σφ: with Shapley values both ends are those
 paper's Hamiltonian, so the energy of a configuration is minus the logit of the text it leaves.
 
 Up to EXACT coupled words everything is enumerated; words without couplings are independent and do not count. Above,
-marginals are mean field and the ground state is a local search; the records say so. Where φ and J come from is not
-this file's business.
+marginals are mean field and the ground state is a local search; the records say so. How φ and J are
+estimated is in `values` and `readout`.
 """
 
 from dataclasses import dataclass
@@ -205,7 +205,7 @@ class Hamiltonian:
         state = ising.solve(field, J, gamma, max_iter=_UPDATES, tol=_TOL)
         if not bool(state.converged) or float(state.spectral_radius) >= 1.0:
             ground = torch.where(self.search().words[coupled], 1.0, -1.0).double()
-            starts = (_annealed(field, J, gamma), ground)
+            starts = (_anneal(field, J, gamma), ground)
             states = (state, *(_sweep(field, J, gamma, start, _SWEEPS) for start in starts))
             state = min(states, key=lambda s: (not bool(s.converged), float(s.free_energy)))
         alpha[coupled] = state.alpha
@@ -230,7 +230,7 @@ class Hamiltonian:
             E = torch.cat([ising.energy(torch.where(C, 1.0, -1.0).double(), field, J) for C in blocks])
             words[coupled] = torch.cat(blocks)[E.argmin()]
             return GroundState(words, float(self.value(words)), exact=True)
-        cooled = _annealed(field, J, _COLD * float(ising.spectral_radius(J, field)))
+        cooled = _anneal(field, J, _COLD * float(ising.spectral_radius(J, field)))
         rows = J[J.norm(dim=-1).topk(min(_ROWS, len(J))).indices]
         starts = (torch.ones_like(field), -torch.ones_like(field), field, cooled, *rows)
         ends = [_ascend(field, J, torch.where(start > 0, 1.0, -1.0).double(), 0.5 * tie) for start in starts]
@@ -256,7 +256,7 @@ def _sweep(field: Tensor, J: Tensor, gamma: float, start: Tensor, sweeps: int) -
     return ising.SpinState(s, residual, torch.tensor(done), residual < _TOL, problem)
 
 
-def _annealed(field: Tensor, J: Tensor, gamma: float) -> Float[Tensor, "words"]:
+def _anneal(field: Tensor, J: Tensor, gamma: float) -> Float[Tensor, "words"]:
     """Mean-field spins followed from γ = ρ(J), above which there is one solution, down to γ."""
     s, hot = torch.zeros_like(field), max(gamma, float(ising.spectral_radius(J, field)))
     for stage in range(_STAGES + 1):
@@ -289,17 +289,19 @@ def _tensor(name: str, given: Any) -> Tensor:
 
 def _numbers(name: str, given: Any, shape: tuple[int, ...] | None = None) -> Float[Tensor, "..."]:
     """A copy in float64; real and finite numbers only, of that shape if one is asked for."""
-    found = _tensor(name, given)
-    if found.is_complex() or found.dtype == torch.bool:
-        raise TypeError(f"{name} must hold real numbers, got {found.dtype}")
-    if shape is not None and found.shape != shape:
+    numbers = _tensor(name, given)
+    if numbers.is_complex() or numbers.dtype == torch.bool:
+        raise TypeError(f"{name} must hold real numbers, got {numbers.dtype}")
+    if shape is not None and numbers.shape != shape:
         wanted = list(shape) if shape else "one number"
-        raise ValueError(f"{name} must be {wanted}, got shape {list(found.shape)}; more than one label or temperature?")
-    found = found.to(torch.float64, copy=True)
-    bad = found[~found.isfinite()]
+        raise ValueError(
+            f"{name} must be {wanted}, got shape {list(numbers.shape)}; more than one label or temperature?"
+        )
+    numbers = numbers.to(torch.float64, copy=True)
+    bad = numbers[~numbers.isfinite()]
     if len(bad):
         raise ValueError(f"{name} must be finite, got {float(bad[0])}; the model has probably diverged")
-    return found
+    return numbers
 
 
 def _coupling(given: Any, n: int) -> Float[Tensor, "words words"]:

@@ -61,5 +61,13 @@ def canonical(label: object, names: Sequence[str] | Mapping[str, str] | None = N
     raise UnknownLabelError(f"label {label!r} is unknown; allowed: {', '.join((*LABELS, NON_ENTAILMENT))}{hint}")
 
 
+def spelled(name: object) -> str:
+    """A label as we spell it where it is one of NLI ("CONTRADICTION" → "contradiction"); any other name as it is."""
+    try:
+        return canonical(name) or str(name)
+    except UnknownLabelError:
+        return str(name)
+
+
 def _is_integer(text: str) -> bool:
     return text.isascii() and text.removeprefix("-").isdigit()

@@ -1,7 +1,7 @@
 """`load` and `NLI`: a saved model behind the verbs `predict` and `explain`.
 
 `classifier` holds model, tokenizer and labels, `opening` finds them, `explanation` does the explaining; this is the
-door to all three. Files of pairs are the business of `prediction`.
+door to all three. Files of pairs are read by `prediction`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ from neurogame.writing import filled
 
 __all__ = ["MAX_LENGTH", "NLI", "Backend", "ModelError", "OnnxNLI", "Prediction", "Progress", "load", "max_length"]
 
-_LONG = 512  # pairs from which on `predict` shows a progress bar by itself
+_LONG = 512  # pairs from which on `predict` shows a progress bar
 _MANY = 32  # pairs from which on `explain` does
 
 

@@ -27,7 +27,7 @@ from neurogame.validation import check_choice
 
 Backend = Literal["torch", "onnx"]
 C = TypeVar("C", bound=Classifier)
-_NOWHERE = "is no folder here and could not be had from the hub"
+_NOWHERE = "is no folder here and could not be loaded from the hub"
 
 
 def open(  # noqa: A001  as `gzip.open` and `tarfile.open`: always called with its module
@@ -66,14 +66,14 @@ def open(  # noqa: A001  as `gzip.open` and `tarfile.open`: always called with i
     elif (place / exports.MODEL).is_file() and not any(place.glob("*.safetensors")):
         raise ModelError(f"{where} is an ONNX export: load it with backend='onnx' (--backend onnx)")
     fault = _NOWHERE if place is None else "cannot be loaded"
-    found = load_trained(where, fault=fault, named=label_names is not None)
+    model = load_trained(where, fault=fault, named=label_names is not None)
     tokenizer = load_tokenizer(where)
-    opened = kind(_on(found, device), tokenizer, name=_called(place, where), label_names=label_names)
+    opened = kind(_on(model, device), tokenizer, name=_display_name(place, where), label_names=label_names)
     opened.folder = place
     return opened
 
 
-def _called(place: Path | None, where: str) -> str:
+def _display_name(place: Path | None, where: str) -> str:
     """What reports call a model: its folder, or that above where it is called "model"."""
     if place is None:
         return where
@@ -98,9 +98,9 @@ def _onnx(name: str | Path | None, device: str | torch.device | None) -> tuple[A
 
 
 def _check_hub(name: str) -> None:
-    """Refuse a name that is not in the cache at once where the hub is out of reach; transformers tries for long.
+    """Fail fast on a name that is not cached where the hub cannot be reached; transformers retries for long.
 
-    A folder here that is called nearly so is what was meant, perhaps.
+    A local folder with a similar name is suggested.
     """
     try:
         if not isinstance(try_to_load_from_cache(name, "config.json"), str):

@@ -20,6 +20,11 @@ def folder_of(name: str | Path) -> Path | None:
     return place if _is_local(str(name), place) else None
 
 
+def is_path(name: str) -> bool:
+    """Whether a name can only be a path: a name on the hub is "owner/model"."""
+    return name.startswith((".", "~", "/")) or name.endswith("/") or name.count("/") > 1 or "\\" in name
+
+
 def _is_local(name: str, folder: Path) -> bool:
     """Whether a model is a folder; one that should be and is not, or holds no model, is an error."""
     shown = printable(name)
@@ -33,7 +38,7 @@ def _is_local(name: str, folder: Path) -> bool:
         raise FileNotFoundError(f"{shown} holds no model: config.json is missing{hint}")
     if folder.exists():
         raise NotADirectoryError(f"{shown} is a file; a model is a folder with config.json and model.safetensors")
-    if name.startswith((".", "~", "/")) or name.endswith("/") or name.count("/") > 1 or "\\" in name:
+    if is_path(name):
         raise FileNotFoundError(f"no model folder at {shown}")
     if folder.parent != Path() and folder.parent.is_dir():
         there = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())

@@ -20,14 +20,14 @@ def combined(
 ) -> tuple[Float[Tensor, "#batch #heads #queries tokens"] | None, Float[Tensor, "#batch #heads #queries"]]:
     """Everything that is added to the logits, −inf where a token is closed, and n_i, the players of each query."""
     batch, heads, queries, tokens = shape
-    found = []
+    biases = []
     if key_padding_mask is not None:
         whole: tuple[int, ...] = (batch, tokens)
         if tuple(key_padding_mask.shape) not in (whole, (tokens,) if batch == 1 else whole):
             raise ValueError(
                 f"key_padding_mask must be [batch, tokens] = {list(whole)}, got {list(key_padding_mask.shape)}"
             )
-        found.append(as_bias("key_padding_mask", key_padding_mask, like).reshape(batch, 1, 1, tokens))
+        biases.append(as_bias("key_padding_mask", key_padding_mask, like).reshape(batch, 1, 1, tokens))
     if attn_mask is not None:
         if tuple(attn_mask.shape) not in ((queries, tokens), (batch * heads, queries, tokens)):
             raise ValueError(
@@ -35,11 +35,11 @@ def combined(
                 f"{[batch * heads, queries, tokens]}, got {list(attn_mask.shape)}"
             )
         lead = (1, 1) if attn_mask.dim() == 2 else (batch, heads)
-        found.append(as_bias("attn_mask", attn_mask, like).reshape(*lead, queries, tokens))
+        biases.append(as_bias("attn_mask", attn_mask, like).reshape(*lead, queries, tokens))
     if is_causal:
         after = torch.ones(queries, tokens, dtype=torch.bool, device=like.device).triu(1)
-        found.append(as_bias("", after, like)[None, None])
-    bias = sum(found[1:], start=found[0]) if found else None
+        biases.append(as_bias("", after, like)[None, None])
+    bias = sum(biases[1:], start=biases[0]) if biases else None
     return bias, count_players(bias, tokens, like)
 
 

@@ -173,12 +173,12 @@ def _plain_gradient(inputs: Any, iterations: int, grad: Tensor, needed: Any) -> 
     q, G, V, strength, price, bias = inputs
     out = weights(q, G, strength, price, bias, iterations=iterations) @ V
     wanted = [i for i, one in enumerate(inputs) if needed[i] and one is not None]
-    found: list[Tensor | None] = [None] * 7
+    gradients: list[Tensor | None] = [None] * 7
     for i, one in zip(
         wanted, torch.autograd.grad(out, [inputs[i] for i in wanted], grad, create_graph=True), strict=True
     ):
-        found[i] = one
-    return tuple(found)
+        gradients[i] = one
+    return tuple(gradients)
 
 
 def _blocks(q: Tensor, G: Tensor) -> list[tuple[slice, slice]]:
@@ -236,13 +236,13 @@ class _Block:
 
     def updates(self, iterations: int, *, keep: bool = True) -> tuple[list[Tensor], list[Tensor]]:
         """A_1 … A_T (or A_T alone), and A_1 G … A_{T−1} G."""
-        found: list[Tensor] = [self._sigmoid(self.q, None)]
+        alphas: list[Tensor] = [self._sigmoid(self.q, None)]
         products: list[Tensor] = []
         for _ in range(iterations - 1 if self.omega is not None else 0):
-            AG = torch.bmm(found[-1], self.G)
-            new = self._sigmoid(torch.addcmul(self.q, self.omega, AG), found[-1])  # type: ignore[arg-type]
-            found, products = ([*found, new], [*products, AG]) if keep else ([new], [])
-        return found, products
+            AG = torch.bmm(alphas[-1], self.G)
+            new = self._sigmoid(torch.addcmul(self.q, self.omega, AG), alphas[-1])  # type: ignore[arg-type]
+            alphas, products = ([*alphas, new], [*products, AG]) if keep else ([new], [])
+        return alphas, products
 
     def _sigmoid(self, x: Tensor, A: Tensor | None) -> Tensor:
         """σ(x Gᵀ/√d + own ∘ (1 − 2A) + closed), in place on the product."""
@@ -255,10 +255,10 @@ class _Block:
             S.addcmul_(A, self.own, value=-2.0)  # type: ignore[arg-type]
         return S.sigmoid_()
 
-    def store(self, out: Tensor, found: Tensor) -> None:
+    def store(self, out: Tensor, values: Tensor) -> None:
         """Put [batch·heads, queries, width] where it belongs in [batch, heads, queries, width]."""
         entries, rows = self.block
-        out[entries, :, rows] = found.unflatten(0, self.shape)
+        out[entries, :, rows] = values.unflatten(0, self.shape)
 
     def gradient(
         self,
@@ -310,8 +310,8 @@ class _Block:
     def _add_price(self, dprice: Tensor, dS: Tensor) -> None:
         """−Σ_j dS_ij, summed over the queries where one price serves all of them."""
         entries, rows = self.block
-        found = -dS.sum(-1).unflatten(0, self.shape)
+        total = -dS.sum(-1).unflatten(0, self.shape)
         if dprice.shape[2] > 1:
-            dprice[entries, :, rows] += found
+            dprice[entries, :, rows] += total
         else:
-            dprice[entries] += found.sum(-1, keepdim=True)
+            dprice[entries] += total.sum(-1, keepdim=True)

@@ -225,9 +225,9 @@ class ReadoutOutput:
 
 
 def _spread(row: Float[Tensor, "... players"], at: Bool[Tensor, "tokens"]) -> Float[Tensor, "... tokens"]:
-    found = row.new_zeros(*row.shape[:-1], len(at))
-    found[..., at] = row
-    return found
+    spread = row.new_zeros(*row.shape[:-1], len(at))
+    spread[..., at] = row
+    return spread
 
 
 class Mixing(nn.Module):

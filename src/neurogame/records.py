@@ -1,4 +1,4 @@
-"""Records to plain JSON values and back. It knows dataclasses, tuples, dictionaries and None, and no record by name."""
+"""Records to plain JSON values and back: dataclasses, tuples, dictionaries and None; no record by name."""
 
 import math
 from collections.abc import Mapping
@@ -11,14 +11,15 @@ _SAID = {str: "text", int: "whole number", float: "number", bool: "yes or no", t
 
 
 def plain(value: Any) -> Any:
-    """A record as dictionaries, lists, strings and numbers: what `json.dumps` writes and `json.loads` gives back.
+    """A record or a row as dictionaries, lists, strings and numbers: what `json.dumps` writes and `json.loads` reads.
 
     Args:
         value: dataclasses, mappings, tuples and lists, nested at will; a field whose metadata has
             {"saved": False} is left out.
 
     Returns:
-        The same in JSON's own types, with None for a float that is not finite: JSON has no NaN.
+        The same in JSON's own types: None for a float that is not finite (JSON has no NaN), times as ISO 8601, bytes
+        in hexadecimal, anything else as text.
     """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -28,7 +29,11 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
-    return value
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def restore(record: type[R], data: Mapping[str, Any]) -> R:
@@ -53,10 +58,10 @@ def restore(record: type[R], data: Mapping[str, Any]) -> R:
         raise ValueError(
             f"a {record.__name__} record lacks {', '.join(missing)}; was it written by another version, or cut short?"
         )
-    return record(**{f.name: _restored(hints[f.name], data[f.name], f"{record.__name__}.{f.name}") for f in saved})
+    return record(**{f.name: _restore_value(hints[f.name], data[f.name], f"{record.__name__}.{f.name}") for f in saved})
 
 
-def _restored(hint: Any, value: Any, where: str) -> Any:
+def _restore_value(hint: Any, value: Any, where: str) -> Any:
     """`value` as its annotation has it: JSON knows neither tuples nor dataclasses."""
     if isinstance(hint, UnionType):
         if value is None:
@@ -71,7 +76,7 @@ def _restored(hint: Any, value: Any, where: str) -> Any:
     if kind is tuple:
         if inner[-1] is not Ellipsis and len(value) != len(inner):
             raise ValueError(f"{where} must have {len(inner)} entries, got {value!r:.60}; was it edited by hand?")
-        return tuple(_restored(inner[0], item, where) for item in value)
+        return tuple(_restore_value(inner[0], item, where) for item in value)
     if kind is dict:
-        return {key: _restored(inner[1], item, where) for key, item in value.items()}
+        return {key: _restore_value(inner[1], item, where) for key, item in value.items()}
     return value

@@ -34,7 +34,7 @@ class Drawing:
 Randomness = torch.Generator | Tensor | int | Drawing | None
 Source = Tensor | Drawing | None  # the same once it is ready to be drawn from
 
-FIXED_SEED = 20260325  # evaluation without a generator: the same draws for everybody, always
+FIXED_SEED = 20260325  # evaluation without a generator: the same draws in every process
 _STREAMS = {"strata": 1, "shapley": 2, "banzhaf": 3, "permutations": 4, "probes": 5, "exchange": 6}
 _LOW = 0xFFFFFFFF
 _ODD = 0x45D9F3B  # an odd 27-bit multiplier: products of 32-bit words stay below 2**63, so nothing overflows

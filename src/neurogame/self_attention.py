@@ -169,7 +169,7 @@ class NeuroGameSelfAttention(nn.Module):
         if attention.bias_k is not None or attention.add_zero_attn:
             raise ValueError("add_bias_kv and add_zero_attn have no counterpart in a game of the tokens")
         weight = attention.out_proj.weight
-        found = cls(
+        layer = cls(
             attention.embed_dim,
             attention.num_heads,
             dropout=attention.dropout,
@@ -181,8 +181,8 @@ class NeuroGameSelfAttention(nn.Module):
             dtype=weight.dtype,
             **options,
         )
-        found.load_state_dict(attention.state_dict(), strict=False)
-        return found.train(attention.training)
+        layer.load_state_dict(attention.state_dict(), strict=False)
+        return layer.train(attention.training)
 
     def forward(
         self,
@@ -278,7 +278,7 @@ class NeuroGameSelfAttention(nn.Module):
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        q, G, V = self._projected(query, key, value, together)
+        q, G, V = self._project(query, key, value, together)
         dtype = q.dtype
         shape = (q.shape[0], self.num_heads, query.shape[1], key.shape[1])
         with torch.autocast(query.device.type, enabled=False):
@@ -291,16 +291,16 @@ class NeuroGameSelfAttention(nn.Module):
                 q, strength = q + 0.5 * strength[:, None, None] * query_game.mean_key(G, playing(bias)), None
         return _Game(q, G, V, (strength, price, bias), dtype)
 
-    def _projected(self, query: Tensor, key: Tensor, value: Tensor, together: bool) -> list[Tensor]:
+    def _project(self, query: Tensor, key: Tensor, value: Tensor, together: bool) -> list[Tensor]:
         """q, G, V with heads: [batch, heads, tokens, head_dim]."""
         if together and self.in_proj_weight is not None:
-            found: Sequence[Tensor] = linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, dim=-1)
+            projected: Sequence[Tensor] = linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, dim=-1)
         else:
             own = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
             parts: Sequence[Any] = own if self.in_proj_weight is None else self.in_proj_weight.chunk(3)
             biases: Sequence[Any] = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-            found = [linear(*of) for of in zip((query, key, value), parts, biases, strict=True)]
-        return [x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in found]
+            projected = [linear(*of) for of in zip((query, key, value), parts, biases, strict=True)]
+        return [x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in projected]
 
     def _laid_out(self, output: Tensor, query: Tensor) -> Tensor:
         """[batch, queries, dim] as the query of the call was laid out."""

@@ -108,8 +108,8 @@ def check_leading(name: str, value: float | Tensor | None, axes: torch.Size) -> 
         try:
             torch.broadcast_shapes(value.shape, axes)
         except RuntimeError:
-            found, wanted = list(value.shape), list(axes)
-            raise ValueError(f"{name} of shape {found} does not broadcast to the leading axes {wanted}") from None
+            shape, wanted = list(value.shape), list(axes)
+            raise ValueError(f"{name} of shape {shape} does not broadcast to the leading axes {wanted}") from None
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:

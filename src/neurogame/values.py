@@ -234,7 +234,7 @@ def estimate(
 
 
 def _grand(V: Tensor, f: Nonlinearity, anchor: Tensor | None) -> Float[Tensor, "..."]:
-    """v(N): padded tokens are zero, so everybody may come."""
+    """v(N): padded tokens are zero, so they may be in N."""
     everyone = torch.ones(1, V.shape[-2], dtype=torch.bool, device=V.device)
     return value(V, everyone, f, anchor).squeeze(-1)
 

@@ -1,7 +1,7 @@
 """Files and folders that appear under their name only when they are whole.
 
-A process that is killed meanwhile, or finds the disk full, leaves what was there before, never half of a file. What is
-being written stands beside its goal until then, as GOAL.PROCESS.RANDOM.new: two who write at once do not share it.
+Writes are atomic: a process that is killed, or finds the disk full, leaves what was there before, never half of a file.
+Until then the new content is in a temporary file beside the goal, GOAL.PROCESS.RANDOM.new, one for each writer.
 Temporary files of dead processes are removed by the next writer.
 """
 
@@ -27,7 +27,7 @@ def replaced(path: str | Path, *, new: bool = False, durable: bool = True) -> It
 
     Args:
         path: where the file is to be; in a folder that is there.
-        new: refuse to replace a file, even one that came up meanwhile: FileExistsError.
+        new: refuse to replace a file, even one that another process has just written: FileExistsError.
         durable: wait until it is on the disk; for one of thousands that can be made again it is not worth it.
     """
     given = Path(path)
@@ -65,8 +65,8 @@ def write_text(path: str | Path, text: str, *, new: bool = False, durable: bool 
 def filled(path: str | Path, last: str) -> Iterator[Path]:
     """Yields a folder to write files to, which then are those of `path`, a folder that is new or there already.
 
-    Files that are there and not written anew stay. In a folder that is there the files are put in place one by one,
-    and meanwhile the file `last`, without which nobody takes it for finished, is missing.
+    Existing files that are not rewritten stay. In an existing folder the files are moved into place one by one,
+    and until all are there the file `last`, which marks the folder as complete, is missing.
     """
     goal = Path(path)
     there = goal.is_dir()
@@ -100,7 +100,7 @@ def named(goal: str | Path) -> Iterator[None]:
     """What goes wrong inside is one line that says what could not be written."""
     try:
         yield
-    except (BrokenPipeError, FileExistsError):  # the reader has seen enough; the file belongs to another process
+    except (BrokenPipeError, FileExistsError):  # the reader closed the pipe; the file belongs to another process
         raise
     except UNWRITABLE as error:
         raise OSError(f"{goal} cannot be written: {reason(error)}") from error
@@ -108,13 +108,13 @@ def named(goal: str | Path) -> Iterator[None]:
 
 def reason(error: BaseException) -> str:
     """Why writing failed, in a few words; torch does not pass on what the system said."""
-    found = str(getattr(error, "strerror", None) or " ".join(str(error).split()))[:200]
-    vague = isinstance(error, RuntimeError) and "inline_container" in found
-    return f"is the disk full, or a quota used up? ({found})" if vague else found
+    said = str(getattr(error, "strerror", None) or " ".join(str(error).split()))[:200]
+    vague = isinstance(error, RuntimeError) and "inline_container" in said
+    return f"is the disk full, or a quota used up? ({said})" if vague else said
 
 
 def sync(path: Path) -> None:
-    """On the disk, not only on its way there: a file that has its name must survive a loss of power."""
+    """fsync: a file that has its name must survive a loss of power."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:  # a folder, on systems that do not open folders
@@ -133,12 +133,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def _beside(goal: Path, folder: Path) -> Path:
-    """A name in `folder` for what is going to be `goal`, which nobody else has."""
+    """A name in `folder` for the temporary file of `goal`, unique to this call."""
     return folder / f"{goal.name}.{os.getpid()}.{secrets.token_hex(4)}.new"
 
 
 def _sweep(goal: Path, folder: Path) -> None:
-    """Remove what processes that are no more have left on the way to `goal`."""
+    """Remove temporary files of `goal` whose process has died."""
     ours = re.compile(re.escape(goal.name) + r"\.(\d+)\.[0-9a-f]{8}\.new")
     for path in folder.glob("*.new"):
         match = ours.fullmatch(path.name)
@@ -147,7 +147,7 @@ def _sweep(goal: Path, folder: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    if os.name != "posix":  # elsewhere to ask would be to kill; nothing is swept there
+    if os.name != "posix":  # elsewhere os.kill would kill it: temporary files stay there
         return True
     try:
         os.kill(process, 0)
@@ -164,7 +164,7 @@ def _is_open_already(path: Path) -> bool:
 
 
 def _link(fresh: Path, goal: Path) -> None:
-    """Give `fresh` a name that nobody else has got."""
+    """Move `fresh` to `goal`, unless another process has created it."""
     try:
         goal.hardlink_to(fresh)
     except FileExistsError:

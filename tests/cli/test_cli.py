@@ -15,7 +15,7 @@ import neurogame
 from neurogame.cli import app
 from neurogame.labels import LABELS
 from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.words import build_tokenizer
+from neurogame.modeling.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI
 
 runner = CliRunner()

@@ -13,9 +13,9 @@ import pytest
 
 from neurogame.data import DataError, fragments, load
 from neurogame.data.forms import relations
+from neurogame.data.fragments.form_tables import condition, table, worlds
 from neurogame.data.fragments.inflection import Phrase, Verb, plural
 from neurogame.data.fragments.lexicon import KINDS, lexicon
-from neurogame.data.fragments.tables import condition, table, worlds
 
 LABELS = ("entailment", "neutral", "contradiction")
 PHENOMENA = tuple(fragments.PHENOMENA)

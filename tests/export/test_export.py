@@ -19,10 +19,10 @@ from neurogame import embedded, sampling
 from neurogame.cli import app
 from neurogame.couplings import LinearCoupling
 from neurogame.explanation import methods_for
-from neurogame.export import ExportError, OnnxNLI, export, writing
+from neurogame.export import ExportError, OnnxNLI, export, exporting
 from neurogame.export.bank import Bank
 from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.words import build_tokenizer
+from neurogame.modeling.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI, ModelError
 
 PARITY = 1e-4
@@ -372,7 +372,7 @@ def test_what_cannot_be_exported_is_said_at_once(tmp_path, monkeypatch):
     def computed(*_):
         raise AssertionError("too late")
 
-    monkeypatch.setattr(writing, "program", computed)
+    monkeypatch.setattr(exporting, "program", computed)
     (tmp_path / "there").mkdir()
     refused = [
         (made("bert"), "there", {}, FileExistsError, "never overwrites"),
@@ -410,12 +410,12 @@ class Program:
 
 def test_nothing_is_left_of_an_export_that_fails(exported, tmp_path, monkeypatch):
     nli, folder = made("bert"), exported("bert")
-    monkeypatch.setattr(writing, "program", lambda *_: (Program(folder), ["logits"]))
+    monkeypatch.setattr(exporting, "program", lambda *_: (Program(folder), ["logits"]))
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing.folders, "write", full)
+    monkeypatch.setattr(exporting.folders, "write", full)
     with pytest.raises(OSError, match="cannot be written: No space left"):
         export(nli, tmp_path / "x")
     with torch.no_grad():
@@ -432,7 +432,7 @@ def test_nothing_is_left_of_an_export_that_fails(exported, tmp_path, monkeypatch
 def quick(exported, monkeypatch):
     """Exports of the tiny BERT without tracing."""
     folder = exported("bert")
-    monkeypatch.setattr(writing, "program", lambda *_: (Program(folder), ["logits"]))
+    monkeypatch.setattr(exporting, "program", lambda *_: (Program(folder), ["logits"]))
 
 
 def test_the_verb_writes_a_folder_and_says_what_it_is(quick, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 import neurogame
-from neurogame.export import export, writing
+from neurogame.export import export, exporting
 from neurogame.nli import NLI
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="faults are made with what Linux has")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="faults 
 @pytest.fixture(scope="module")
 def nli(tmp_path_factory):
     """A model that has been traced once: what is killed and what runs out of room comes after that."""
-    trace, traced = writing.program, []
+    trace, traced = exporting.program, []
 
     def once(*arguments):
         traced[:] = traced or [trace(*arguments)]
@@ -26,7 +26,7 @@ def nli(tmp_path_factory):
 
     made = NLI(tiny.model("mean"), tiny.tokenizer(), name="tiny")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing, "program", once)
+        patch.setattr(exporting, "program", once)
         export(made, tmp_path_factory.mktemp("exported") / "whole")
         yield made
 

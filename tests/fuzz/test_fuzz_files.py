@@ -15,7 +15,8 @@ import neurogame
 from neurogame import data, labels
 from neurogame.data.pairs import DataError
 from neurogame.data.rationales import parse
-from neurogame.modeling.words import build_tokenizer, read_vectors
+from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.word_vectors import read_vectors
 from neurogame.printing import cut, printable
 
 lines = st.lists(
@@ -89,7 +90,7 @@ def test_anything_can_be_printed(text, most):
 @given(st.lists(texts, max_size=4), st.integers(-1, 3), st.booleans())
 @fuzz()
 def test_a_vocabulary_of_any_text(sentences, least, lower):
-    with tried("words.build_tokenizer"):
+    with tried("word_tokenizer.build_tokenizer"):
         made = build_tokenizer(sentences, min_count=least, lowercase=lower)
         for sentence in sentences:
             assert all(0 <= i < len(made) for i in made(sentence, sentence)["input_ids"])
@@ -107,7 +108,7 @@ def test_a_vocabulary_of_any_text(sentences, least, lower):
 def test_word_vectors_of_any_bytes(tmp_path_factory, name, content, dim):
     place = tmp_path_factory.mktemp("vectors")
     (place / name).write_bytes(content)
-    with tried("words.read_vectors"):
+    with tried("word_vectors.read_vectors"):
         words, vectors = read_vectors(place / name, dim=dim)
         assert len(words) == len(set(words)) == len(vectors)
         assert vectors.isfinite().all()

@@ -15,7 +15,7 @@ from transformers import BertForSequenceClassification
 import neurogame
 from neurogame import game
 from neurogame.explanation import METHODS, Question, explain, methods_for, named
-from neurogame.export import export, folder, writing
+from neurogame.export import export, exporting, folder
 from neurogame.serving.settings import Settings
 from neurogame.values import l1_normalise
 
@@ -168,8 +168,8 @@ def test_export(models, place, kind, goal, **options):
         raise BegunError("nothing was wrong")
 
     with pytest.MonkeyPatch.context() as patch, tried("export.export") as outcome:
-        patch.setattr(writing, "program", begun)
-        patch.setattr(writing, "_batches", lambda _: [{}])
+        patch.setattr(exporting, "program", begun)
+        patch.setattr(exporting, "_batches", lambda _: [{}])
         export(models[kind], place / goal, **options)
     assert outcome.refused
     if outcome.refused == "nothing was wrong":

@@ -15,6 +15,7 @@ SOURCE = Path(neurogame.__file__).parent
 ROOMS = (
     (
         "_types",
+        "_lazy",
         "_registering",
         "extras",
         "places",
@@ -25,7 +26,8 @@ ROOMS = (
         "labels",
         "embedded",
     ),  # tools
-    ("game", "sampling", "kernels", "marginals", "couplings", "values", "exact", "ising", "attention"),  # the paper
+    ("game", "sampling", "kernels", "marginals", "couplings", "values", "exact"),  # the paper: games
+    ("coupling_products", "spectrum", "implicit_gradient", "ising", "attention"),  # and spins
     ("query_game", "players", "self_attention"),
     ("readout", "hamiltonian", "example"),
     ("modeling",),

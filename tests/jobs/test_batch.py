@@ -17,7 +17,7 @@ from pyarrow import parquet as pq
 from test_prediction import lines_of
 
 import neurogame
-from neurogame.batch import Predict, _opened
+from neurogame.batch import Predict, _open_model
 from neurogame.data import DataError
 from neurogame.explanation import Explanation
 from neurogame.nli import NLI
@@ -78,7 +78,7 @@ def test_one_model_for_all_copies_in_a_process(folder):
     predict = Predict(folder)
     packed = pickle.dumps(predict)
     assert len(packed) < 2000
-    _opened.cache_clear()
+    _open_model.cache_clear()
     first = pickle.loads(packed).nli
     assert pickle.loads(packed).nli is first is predict.nli
 

@@ -13,7 +13,7 @@ import pytest
 from neurogame.data.pairs import DataError
 from neurogame.labels import LABELS
 from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.words import build_tokenizer
+from neurogame.modeling.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI, Prediction
 from neurogame.prediction import Shard, check, predict_file
 
@@ -359,7 +359,7 @@ def test_what_can_be_refused_is_refused_before_a_model_is_asked(tmp_path):
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), KeyboardInterrupt()])
 @pytest.mark.parametrize("name", ["out.jsonl", "out.csv"])
 def test_a_crash_leaves_nothing_under_the_name(tmp_path, name, error):
-    """What is complete stays to be gone on with; before the first chunk there is nothing to keep."""
+    """Complete chunks are kept to be resumed; before the first chunk there is nothing to keep."""
     source = write_csv(tmp_path / "a.csv", PAIRS)
     for fatal, left in ((0, []), (2, [f"{name}.part", f"{name}.part.journal"])):
 

@@ -133,7 +133,7 @@ def test_resume_begins_where_nothing_was_begun_and_ends_where_all_is_done(model,
     assert out.read_bytes() == whole["out.jsonl"][0]
     done = run(model, source, out, resume=True)
     assert done.already
-    assert done.summary() == "the file is there already, nothing is left to do"
+    assert done.summary() == "the output exists already, nothing to do"
     assert out.read_bytes() == whole["out.jsonl"][0]
     assert names(tmp_path) == ["out.jsonl"]
 
@@ -143,7 +143,7 @@ def test_refused_without_resume(model, source, tmp_path):  # noqa: F811
     die(model, 3, source, out)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for ask in (run, lambda nli, *paths: check(*paths)):
-        with pytest.raises(PartError, match=r"out\.csv\.part holds an interrupted run; --resume goes on with it"):
+        with pytest.raises(PartError, match=r"out\.csv\.part holds an interrupted run; --resume continues it"):
             ask(model, source, out)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -243,7 +243,7 @@ def test_of_a_pipe_nothing_is_kept(tmp_path, monkeypatch):
 
 
 def test_a_row_that_ends_everything_leaves_nothing(tmp_path):
-    """The row has to change, and with it the source: there would be nothing to go on with."""
+    """The row has to change, and with it the source: there would be nothing to resume."""
     source = write_jsonl(tmp_path / "a.jsonl", [*({"premise": p, "hypothesis": h} for p, h in PAIRS), "{\n"])
     with pytest.raises(DataError, match="not valid JSON"):
         run(Stub(), source, tmp_path / "out.jsonl", on_error="raise", chunk=2)
@@ -493,7 +493,7 @@ def test_a_full_disk(model, tmp_path, forks, name):  # noqa: F811
         message = outcome.err.strip().splitlines()[-1]
         assert f"{part}" in message
         assert "cannot be written: File too large" in message
-        assert ("--resume goes on behind it" in message) == left
+        assert ("--resume continues behind them" in message) == left
         assert not out.exists()
         assert (tmp_path / part).exists() == left
     done = predict_file(model, source, out, resume=True, **chunked)
@@ -512,14 +512,13 @@ def test_a_full_disk_on_the_command_line(model, tmp_path, forks):  # noqa: F811
     outcome = faults.run(lambda: app(arguments), file_size=int(size * 0.95))
     assert outcome.code == 1
     assert outcome.err == (
-        f"neurogame predict: {out}.part cannot be written: File too large; what is complete stays there, "
-        "--resume goes on behind it\n"
+        f"neurogame predict: {out}.part cannot be written: File too large; complete chunks are kept, "
+        "--resume continues behind them\n"
     )
     refused = CliRunner().invoke(app, arguments)
     assert refused.exit_code == 1
     assert refused.stderr == (
-        f"neurogame predict: {out}.part holds an interrupted run; --resume goes on with it, or delete it and its "
-        "journal\n"
+        f"neurogame predict: {out}.part holds an interrupted run; --resume continues it, or delete it and its journal\n"
     )
     done = CliRunner().invoke(app, [*arguments, "--resume", "--json"])
     assert done.exit_code == 0
@@ -528,7 +527,7 @@ def test_a_full_disk_on_the_command_line(model, tmp_path, forks):  # noqa: F811
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert names(tmp_path) == ["model", "out.jsonl", "rows.csv", "whole.jsonl"]
     for more, message in (
-        (["--resume"], "the file is there already"),
+        (["--resume"], "the output exists already"),
         (["--shard", "3/2"], "part 3/2 does not exist; allowed: 1/2 to 2/2"),
         (["--shard", "two"], "allowed: I/N, as in 2/4"),
     ):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from neurogame import NeuroGameAttention, ising, kernels, values
+from neurogame import NeuroGameAttention, ising, kernels, spectrum, values
 from neurogame.couplings import LinearCoupling
 from neurogame.marginals import toggle
 
@@ -106,7 +106,7 @@ def test_spins_and_power_iterations(tokens, dim, couplings, masked, plain, rando
     with torch.no_grad():
         three = lambda: ising.power_norms(found.coupling, probes[..., :3], 3)  # noqa: E731
         close(three(), plain(three), 2e-5)
-    kept = lambda: ising._power(found.coupling, probes, 4, keep=True)[1]  # noqa: E731
+    kept = lambda: spectrum._power(found.coupling, probes, 4, keep=True)[1]  # noqa: E731
     alive = (expected[:4] > 1e-3).all(0)  # where J vanishes, its direction is rounding
     torch.testing.assert_close(kept()[:, alive], plain(kept)[:, alive], atol=2e-5, rtol=0)
 

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from neurogame.labels import LABEL2ID, LABELS
 from neurogame.modeling.dam import DamConfig, DamForSequenceClassification, split
 from neurogame.modeling.esim import EsimConfig, EsimForSequenceClassification, run_lstm, variational_dropout
-from neurogame.modeling.words import build_tokenizer
+from neurogame.modeling.word_tokenizer import build_tokenizer
 
 MODELS = [DamForSequenceClassification, EsimForSequenceClassification]
 both = pytest.mark.parametrize("cls", MODELS, ids=["dam", "esim"])

@@ -14,7 +14,7 @@ from neurogame.labels import LABEL2ID, LABELS
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification, padding
 from neurogame.modeling.heads import POOLINGS
 from neurogame.modeling.loading import load_tokenizer
-from neurogame.training.build import _pretrained
+from neurogame.training.build import _load_pretrained
 from neurogame.training.config import ModelSection
 
 families = pytest.mark.parametrize("family", tiny.FAMILIES)
@@ -295,7 +295,7 @@ def test_plain_classifiers_load_train_and_predict(family, tmp_path):
     pretrained.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer(family).save_pretrained(tmp_path / "encoder")
     section = ModelSection(kind="transformers", encoder=str(tmp_path / "encoder"))
-    model, tokenizer = _pretrained(section)
+    model, tokenizer = _load_pretrained(section)
     assert type(model).__name__.lower() == f"{family}forsequenceclassification"
     assert [model.config.id2label[i] for i in range(3)] == list(LABELS)
     assert model.config.label2id == LABEL2ID
@@ -350,26 +350,26 @@ def test_a_plain_classifier_needs_the_weights_of_its_encoder(family, tmp_path):
     saved.save_pretrained(tmp_path)
     tiny.tokenizer(family).save_pretrained(tmp_path)
     section = ModelSection(kind="transformers", encoder=str(tmp_path))
-    assert _pretrained(section)[0].config.num_labels == 3
+    assert _load_pretrained(section)[0].config.num_labels == 3
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 20}))
     with pytest.raises(ValueError, match=r"has shape \[[\d, ]+\], but config\.json asks for"):
-        _pretrained(section)
+        _load_pretrained(section)
     weights = load_file(tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(config))
     save_file({f"other.{name}": tensor for name, tensor in weights.items()}, tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match=r"lacks \d+ of the \d+ weights"):
-        _pretrained(section)
+        _load_pretrained(section)
 
 
 def test_a_trained_model_goes_on_as_it_was_built(tmp_path):
     tiny.model(attention={"couplings": "none"}).save_pretrained(tmp_path)
     tiny.tokenizer().save_pretrained(tmp_path)
-    same = _pretrained(ModelSection(encoder=str(tmp_path), options={"dropout": 0.3}))[0]
+    same = _load_pretrained(ModelSection(encoder=str(tmp_path), options={"dropout": 0.3}))[0]
     assert same.config.attention == {"couplings": "none"}
     for change in ({"attention": {"couplings": "pairs"}}, {"options": {"classifier_layers": 2}}, {"head": "mean"}):
-        with pytest.raises(ValueError, match=r"was trained with .*; it cannot go on with"):
-            _pretrained(ModelSection(encoder=str(tmp_path), **change))
+        with pytest.raises(ValueError, match=r"was trained with .*; it cannot be trained further with"):
+            _load_pretrained(ModelSection(encoder=str(tmp_path), **change))
 
 
 def test_an_encoder_can_be_named_in_the_configuration(tmp_path):

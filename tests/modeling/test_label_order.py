@@ -116,7 +116,7 @@ def test_two_maps_that_contradict_each_other_are_not_guessed_between(tmp_path, k
         neurogame.load(tmp_path / "model")
 
 
-def test_whoever_names_the_logits_decides(bert):
+def test_names_of_the_logits_that_are_given_decide(bert):
     rewritten(bert, label2id={"entailment": 1, "neutral": 0, "contradiction": 2})
     found = neurogame.load(bert, label_names=["c", "n", "e"])
     assert found.labels == LABELS[::-1]

@@ -16,7 +16,7 @@ from neurogame.modeling import DamForSequenceClassification, NeuroGameConfig, Ne
 from neurogame.modeling.configuration import paired_labels
 from neurogame.modeling.heads import POOLINGS, SpinsOutput
 from neurogame.modeling.losses import Mixup, classification_loss, mix
-from neurogame.modeling.words import build_tokenizer
+from neurogame.modeling.word_tokenizer import build_tokenizer
 
 HEADS = [(head, "default") for head in POOLINGS] + [("neurogame", "paper")]
 every_head = pytest.mark.parametrize(("head", "preset"), HEADS, ids=["-".join(pair) for pair in HEADS])

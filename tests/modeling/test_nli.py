@@ -23,7 +23,7 @@ import neurogame
 from neurogame import NeuroGameConfig, NeuroGameForSequenceClassification, nli, opening
 from neurogame.labels import LABELS
 from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.words import build_tokenizer
+from neurogame.modeling.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI, ModelError, Prediction
 
 PAIRS = [

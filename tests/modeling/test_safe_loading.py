@@ -25,7 +25,7 @@ from neurogame.modeling import (
 )
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import load_classifier, load_encoder
-from neurogame.modeling.words import read_vectors
+from neurogame.modeling.word_vectors import read_vectors
 
 WEIGHTS = "model.safetensors"
 PAIR = tiny.PAIRS[1]
@@ -466,7 +466,7 @@ def test_shards_load_as_one_file_does(folders, tmp_path):
 
 
 def test_a_configuration_does_not_name_its_encoder_when_it_is_saved(tmp_path):
-    """An encoder by name is for whoever builds a model, never for a folder."""
+    """An encoder by name is for building a model, never for a folder."""
     tiny.encoder_config().save_pretrained(tmp_path / "encoder")
     NeuroGameConfig(encoder=str(tmp_path / "encoder")).save_pretrained(tmp_path / "made")
     assert isinstance(json.loads((tmp_path / "made" / "config.json").read_text())["encoder"], dict)

@@ -537,7 +537,7 @@ def test_what_is_given_up_makes_room():
 
 
 async def post(app, path, body, *, leaves):
-    """The status of a request to an application; whoever `leaves` hangs up once the request is sent."""
+    """The status of a request to an application; a client that `leaves` disconnects once the request is sent."""
     messages = [{"type": "http.request", "body": json.dumps(body).encode()}]
     status = []
 
@@ -561,7 +561,7 @@ async def post(app, path, body, *, leaves):
 def test_who_hangs_up_is_not_computed_for(monkeypatch, leaves):
     explained, model = [], _Slow()
     monkeypatch.setattr("neurogame.serving.app.POLL", 0.01)
-    monkeypatch.setattr("neurogame.serving.app._explained", lambda *_: explained.append(1) or Response())
+    monkeypatch.setattr("neurogame.serving.app._explain_json", lambda *_: explained.append(1) or Response())
 
     async def scenario():
         app = create_app(model)

@@ -179,7 +179,7 @@ def test_open_to_all_is_said(monkeypatch, host, token, warned):
     monkeypatch.setattr(server, "create_app", lambda source, chosen: made.append(chosen) or create_app(source, chosen))
     server.serve(lambda: None, host, 0, said.append, said.append, token=token)
     assert len(said) == warned
-    assert all("whoever can reach 0.0.0.0 can use it" in line for line in said)
+    assert all("any client that reaches 0.0.0.0 can use it" in line for line in said)
     assert set(made[0].hosts) == ({*LOOPBACK} if host == "127.0.0.1" else set())
 
 

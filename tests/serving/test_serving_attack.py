@@ -382,7 +382,7 @@ def test_a_signal_ends_a_long_explanation_with_json(monkeypatch, stops):
         work.begun.set()
         go.wait(HANG)
 
-    monkeypatch.setattr("neurogame.serving.app._explained", work if stops else stuck)
+    monkeypatch.setattr("neurogame.serving.app._explain_json", work if stops else stuck)
     monkeypatch.setattr(server, "DRAIN", 0.2)
     monkeypatch.setattr("neurogame.serving.engine.GRACE", 0.2)
     with serving(Held(), timeout=0.2) as (running, connect, thread), connect(request("/explain")) as asking:

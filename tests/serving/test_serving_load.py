@@ -380,7 +380,7 @@ def test_an_exception_is_logged_without_its_message():
         int("what a user wrote")
     except ValueError:
         record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, "it failed", (), sys.exc_info())
-    line = telemetry.JsonLines().format(record)
+    line = telemetry.JsonFormatter().format(record)
     found = json.loads(line)
     assert (found["event"], found["error"], found["level"]) == ("it failed", "ValueError", "error")
     assert "test_an_exception_is_logged" in found["where"][-1]

@@ -26,7 +26,7 @@ from neurogame.nli import NLI, load
 from neurogame.training import ConfigError, train
 from neurogame.training.build import build, encoded_training, read_splits, teacher
 from neurogame.training.config import GroundingSection, dump_config, parse_config
-from neurogame.training.grounding import GroundedRows, coalition_r2, grounding_loss, polish, warm_start
+from neurogame.training.grounding import GroundedRows, coalition_r2, fit_to_answers, grounding_loss
 from neurogame.training.randomness import derive
 
 SMALL = {"readout": "game", "players": "words", "readout_heads": 8, "readout_dim": 3, "readout_width": 16}
@@ -242,7 +242,7 @@ def warmed(config):
     splits = read_splits(config.data)
     model, tokenizer = build(config, splits)
     section = config.training.grounding
-    found = warm_start(model, teacher(config), tokenizer, splits.train, section, 32, seed=config.seed)
+    found = fit_to_answers(model, teacher(config), tokenizer, splits.train, section, 32, seed=config.seed)
     return model, tokenizer, splits, found
 
 
@@ -279,7 +279,7 @@ def test_polish_fits_the_game_to_the_model_that_came_out(language):
     pairs = [(pair.premise, pair.hypothesis) for pair in splits.dev]
     said = NLI(model, tokenizer).logits(pairs).argmax(-1)
     section = config.training.grounding.model_copy(update={"polish_steps": 120, "polish_texts": 300})
-    polish(model, tokenizer, splits.train, section, 32, seed=config.seed)
+    fit_to_answers(model, None, tokenizer, splits.train, section, 32, seed=config.seed)
     after = model.state_dict()
     fixed = [name for name in before if name.startswith("encoder.") or name.endswith(("games.mean", "games.scale"))]
     assert len(fixed) > 10

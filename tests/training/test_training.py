@@ -18,7 +18,7 @@ from neurogame.data.batching import encode
 from neurogame.labels import LABELS
 from neurogame.modeling.losses import Mixup, mix
 from neurogame.training.build import DroppedWords, build, read_splits
-from neurogame.training.checkpoints import checkpoints, finished
+from neurogame.training.checkpoints import checkpoints, publish
 from neurogame.training.config import TrainingError, parse_config
 from neurogame.training.randomness import derive, generator
 from neurogame.training.run import make_trainer
@@ -530,10 +530,10 @@ def test_older_checkpoints_go_only_when_a_newer_one_is_whole(configure, monkeypa
     def look(folder, step, keep):
         """All files of the new one have been written, under another name."""
         before = [path.name for path in checkpoints(folder)]
-        finished(folder, step, keep)
+        publish(folder, step, keep)
         present.append((before, [path.name for path in folder.iterdir()]))
 
-    monkeypatch.setattr("neurogame.training.trainer.finished", look)
+    monkeypatch.setattr("neurogame.training.trainer.publish", look)
     trainer.train()
     names = [f"checkpoint-{step}" for step in (3, 6, 9, 12)]
     assert present == [([], names[:1]), *(([old], [new]) for old, new in pairwise(names))]

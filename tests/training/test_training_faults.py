@@ -148,18 +148,18 @@ def test_a_full_disk(runs, part):
     config = runs.new()
     line = fails(config, file_size=int(part * runs.weights))
     assert "the checkpoint of step 2" in line
-    assert line.endswith("--resume goes on from the start")
+    assert line.endswith("--resume continues from the start")
     assert "File too large" in line or "is the disk full" in line
     assert check_what_is_there(config) == 0
 
 
 def test_a_disk_that_fills_up(runs, tmp_path):
-    """Room for one checkpoint and half of the next: the first stays, and the run goes on from it when there is more."""
+    """Room for one checkpoint and half of the next: the first stays, and is resumed from when there is more."""
     with faults.small_disk(tmp_path / "disk", int(1.6 * runs.size)) as disk:
         config = runs.new(disk)
         line = fails(config)
         assert "No space left on device" in line
-        assert line.endswith("--resume goes on from checkpoint-2")
+        assert line.endswith("--resume continues from checkpoint-2")
         assert check_what_is_there(config) == 2
         faults.enlarge(disk, 10 * runs.size)
         assert faults.run(command(config)).code == 0

@@ -256,7 +256,7 @@ def last_weights(config):
 def test_a_run_that_stopped_for_want_of_patience_stays_stopped(configure, monkeypatch):  # noqa: F811
     config = configure(epochs=9, patience=1)
     values = iter((0.5, 0.6, 0.5, 0.9, 0.9))
-    monkeypatch.setattr(runs, "measured", lambda _: {"accuracy": next(values), "loss": 1.0})
+    monkeypatch.setattr(runs, "measure", lambda _: {"accuracy": next(values), "loss": 1.0})
 
     def die(*_):
         raise KeyboardInterrupt
@@ -280,7 +280,7 @@ def test_a_run_can_be_ended_at_its_last_checkpoint(configure, monkeypatch):  # n
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(runs, "measured", measured)
+        patched.setattr(runs, "measure", measured)
         with pytest.raises(KeyboardInterrupt):
             train(config, show_progress=False)
     best = load_file(config.folder / "best" / "model.safetensors")

@@ -87,7 +87,7 @@ _OPTIONS = {
 _KEYWORD = re.compile(rf"\b({'|'.join(_OPTIONS)})(?: = |=)(?:(['\"])(.*?)\2|([\w.+-]+))")
 _COLUMN = re.compile(r"columns=\{'(\w+)': '(.*?)'\}")
 
-# what JSON leaves as it is and a terminal may obey: DEL, the C1 controls, changes of direction
+# control characters that JSON does not escape: DEL, the C1 controls, changes of direction
 _CONTROL = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -110,9 +110,9 @@ def in_one_line(message: object) -> str:
 
 def as_options(message: str) -> str:
     """A message of the library in the words of the command line: `--method input` for `method = 'input'`."""
-    message = _COLUMN.sub(lambda found: f"--column {found[1]}={shlex.quote(found[2])}", message)
+    message = _COLUMN.sub(lambda match: f"--column {match[1]}={shlex.quote(match[2])}", message)
     message = message.replace("hub=True (--hub)", "--hub").replace("(set root or", "(--root FOLDER or")
-    message = _KEYWORD.sub(lambda found: f"{_OPTIONS[found[1]]} {shlex.quote(found[3] or found[4] or '')}", message)
+    message = _KEYWORD.sub(lambda match: f"{_OPTIONS[match[1]]} {shlex.quote(match[3] or match[4] or '')}", message)
     return re.sub(r"(--[\w-]+ \w+) \(\1\)", r"\1", message)  # where the library names the option too
 
 
@@ -124,7 +124,7 @@ def one_line(verb: str) -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo(f"neurogame {verb}: interrupted", err=True)
         raise typer.Exit(130) from None
-    except BrokenPipeError:  # `| head` has seen enough; typer knows what to do
+    except BrokenPipeError:  # `| head` has closed the pipe; typer handles it
         raise
     except (ImportError, ValueError, OSError) as error:
         typer.echo(f"neurogame {verb}: {as_options(in_one_line(error))}", err=True)
@@ -135,7 +135,7 @@ def one_line(verb: str) -> Iterator[None]:
 def progress(verb: str, total: int | None = None, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
     """A count on stderr, with an end in sight where `total` is known; called with how many more are done.
 
-    Rich would send what is printed meanwhile to its own console, results on stdout to stderr: it is told not to.
+    Rich would redirect results on stdout to its own console on stderr; that is switched off.
     """
     stderr = Console(stderr=True)
     bar = Progress(*_columns(total), console=stderr, transient=True, redirect_stdout=False, redirect_stderr=False)
@@ -153,30 +153,30 @@ def _columns(total: int | None) -> tuple[ProgressColumn, ...]:
     return name, BarColumn(), MofNCompleteColumn(), TextColumn("pairs"), TimeRemainingColumn()
 
 
-def print_json(found: Any) -> None:
+def print_json(content: Any) -> None:
     """Indented, in the letters of the text."""
-    typer.echo(safe_json(found, indent=1))
+    typer.echo(safe_json(content, indent=1))
 
 
-def safe_json(found: Any, *, indent: int | None = None) -> str:
-    """JSON that a terminal can show: what it might obey is escaped."""
-    text = json.dumps(found, ensure_ascii=False, indent=indent)
+def safe_json(content: Any, *, indent: int | None = None) -> str:
+    """JSON with control characters escaped, so that a terminal can show it."""
+    text = json.dumps(content, ensure_ascii=False, indent=indent)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def mapping(options: list[str] | None) -> dict[str, str] | None:
     """["a=b", …] of --column as a mapping; anything else is wrong usage."""
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for option in options or ():
         ours, _, theirs = option.partition("=")
         if ours not in ("premise", "hypothesis", "label") or not theirs:
             raise typer.BadParameter(
                 f"--column {printable(option)}: expected premise=COLUMN, hypothesis=COLUMN or label=COLUMN of the file"
             )
-        if ours in found:
+        if ours in columns:
             raise typer.BadParameter(f"--column {ours} is given twice")
-        found[ours] = theirs
-    return found or None
+        columns[ours] = theirs
+    return columns or None
 
 
 def listed(names: str | None) -> list[str] | None:
@@ -185,7 +185,7 @@ def listed(names: str | None) -> list[str] | None:
 
 
 def opening(model_labels: str | None, device: str | None, backend: str) -> dict[str, Any]:
-    """What `neurogame.load` is told beside the model; it says what is allowed."""
+    """Options of `neurogame.load` beside the model, which checks them."""
     return {"label_names": listed(model_labels), "device": device, "backend": backend}
 
 

@@ -75,7 +75,7 @@ def evaluate(
         reading: dict[str, Any] = {"root": root, "columns": mapping, "hub": hub, "limit": limit}
         reading |= {"label_names": common.listed(label_names), "on_error": "skip" if skip else "raise"}
         loaded = _distinct(_read(data, reading), data)
-        calibration = None if calibrate is None else _read([calibrate], reading, told=False)[0]
+        calibration = None if calibrate is None else _read([calibrate], reading, report=False)[0]
         from neurogame import evaluation  # torch comes here, after everything that may be missing
         from neurogame.nli import load
 
@@ -118,13 +118,13 @@ def _check(models: list[str | None], backend: str, figure: Path | None, output: 
         raise FileExistsError(f"{output} is a file; the report is saved as a folder")
 
 
-def _read(names: list[str], reading: dict[str, Any], *, told: bool = True) -> list[Any]:
-    """The data sets; what was left out of them is told on stderr."""
+def _read(names: list[str], reading: dict[str, Any], *, report: bool = True) -> list[Any]:
+    """The data sets; rows that were left out are reported on stderr."""
     from neurogame.data import load
 
     sets = [load(name, **reading) for name in names]
     for pairs in sets:
-        if told and (pairs.malformed or pairs.without_gold):
+        if report and (pairs.malformed or pairs.without_gold):
             typer.echo(pairs.summary(), err=True)
     return sets
 
@@ -137,8 +137,8 @@ def _check_output(output: Path | None) -> None:
         raise FileExistsError(f"{output} already holds an evaluation, which is never overwritten; choose another")
 
 
-def _distinct(found: list[Any], given: list[str]) -> list[Any]:
+def _distinct(sets: list[Any], given: list[str]) -> list[Any]:
     """Files of the same name in two folders are told apart by their paths."""
-    names = [data.name for data in found]
-    named = zip(found, given, strict=True)
+    names = [data.name for data in sets]
+    named = zip(sets, given, strict=True)
     return [replace(data, name=path) if names.count(data.name) > 1 else data for data, path in named]

@@ -71,9 +71,7 @@ def explain(
     backend: common.Backend = "torch",
     columns: common.Columns = None,
     limit: Annotated[int | None, common.data(min=1, help="Only the first so many rows of the file.")] = None,
-    resume: Annotated[
-        bool, common.data("--resume", help="Go on where an interrupted run of the file stopped.")
-    ] = False,
+    resume: Annotated[bool, common.data("--resume", help="Continue an interrupted run of the file.")] = False,
     html: Annotated[
         Path | None, common.output("--html", metavar="FILE", help="Also write a page that needs no net.")
     ] = None,

@@ -103,9 +103,9 @@ def _ground(
     held = max(1, min(MOST_HELD_OUT, len(chosen) // 20))
     passes = (len(chosen) - held) * (fitting["coalitions"] + 1) + held * 9
     with common.progress("ground", passes + fitting["steps"]) as advance:
-        found = ground(
+        explainer = ground(
             nli.model, nli.tokenizer, chosen, most=limit, max_length=nli.max_length, progress=advance, **fitting
         )
-    found.save_pretrained(place)
+    explainer.save_pretrained(place)
     typer.echo(f"explainer: {place}", err=True)
-    return dict(found.record)
+    return dict(explainer.record)

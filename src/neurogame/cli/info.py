@@ -7,11 +7,11 @@ def example(as_json: common.Json = False) -> None:
     """The paper's "not good movie", recomputed: exact values, both estimators, spins, and what the paper prints."""
     from neurogame.example import recompute, render
 
-    found = recompute()
+    results = recompute()
     if as_json:
-        common.print_json(found)
+        common.print_json(results)
     else:
-        common.console(120).print(render(found))
+        common.console(120).print(render(results))
 
 
 def info(as_json: common.Json = False) -> None:
@@ -19,8 +19,8 @@ def info(as_json: common.Json = False) -> None:
     from neurogame import about
 
     with common.one_line("info"):
-        found = about.describe()
+        facts = about.describe()
     if as_json:
-        common.print_json(found)
+        common.print_json(facts)
     else:
-        common.console(120).print(about.render(found))
+        common.console(120).print(about.render(facts))

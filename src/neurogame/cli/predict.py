@@ -31,7 +31,7 @@ def predict(
         bool,
         common.output(
             "--resume",
-            help="Go on with an interrupted run, or begin it; nothing is done if the output is there.",
+            help="Continue an interrupted run, or start one; does nothing if the output exists.",
         ),
     ] = False,
     shard: Annotated[
@@ -59,7 +59,7 @@ def predict(
 
     To stdout go label, probability, premise and hypothesis, tab-separated. JSON lines and CSV also have all
     probabilities and the file's other columns (an id …); its own label becomes `gold`. The processes that torchrun
-    or accelerate launch start share a file; a job that was killed goes on with --resume.
+    or accelerate launch start share a file; --resume continues a job that was killed.
     """
     mapping = common.mapping(columns)
     with common.one_line("predict"):
@@ -97,7 +97,7 @@ def predict(
 
 
 def _part(option: str | None) -> "Shard":
-    """The part of this process: as told, or its place among those that torchrun or accelerate has started."""
+    """The part of this process: as given, or its rank among those that torchrun or accelerate has started."""
     from neurogame.prediction import Shard
 
     rank, world = (int(os.environ.get(name) or default) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))

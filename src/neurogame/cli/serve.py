@@ -32,7 +32,7 @@ def serve(
         Path | None,
         access(
             metavar="FILE",
-            help="Answer only requests that bear the token in this file; by default that in $NEUROGAME_TOKEN, if any.",
+            help="Answer only requests with the token in this file; by default that in $NEUROGAME_TOKEN, if any.",
         ),
     ] = None,
     allow_origin: Annotated[

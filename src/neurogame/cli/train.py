@@ -20,7 +20,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Over the file, as in training.epochs=1; may be repeated."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of this run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of this run.")] = False,
     end: Annotated[
         bool, typer.Option("--end", help="With --resume: no further step; finish with the best model so far.")
     ] = False,
@@ -29,7 +29,7 @@ def train(
 ) -> None:
     """Train a model as a run file says: model, figures, metrics and a model card in one folder.
 
-    A folder holds one run: another is refused there, an interrupted one goes on with --resume.
+    A folder holds one run: another is refused there, --resume continues an interrupted one.
     """
     with common.one_line("train"):
         extras.check("train")
@@ -48,7 +48,7 @@ def train(
             splits = read_splits(run.data)
             sets = (splits.train, splits.dev, *splits.test)
             if as_json:
-                common.print_json({data.name: card.described(data) for data in sets})
+                common.print_json({data.name: card.describe(data) for data in sets})
             else:
                 typer.echo("\n".join(data.summary() for data in sets))
             return

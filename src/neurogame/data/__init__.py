@@ -4,9 +4,9 @@ Reading files needs neither torch nor the grammars: batches, generated pairs and
 asked for.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from neurogame._lazy import lazy
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair, PairDataset, concatenate
 from neurogame.data.rationales import Rationale, rationales  # not later: the module and the function share a name
 from neurogame.data.reading import iterate, read
@@ -21,6 +21,7 @@ _LATER = {
     "EncodedDataset": "batching",
     "collate": "batching",
     "encode": "batching",
+    "fragments": "fragments",
     "generate": "grammar",
     "load": "sets",
     "sorted_batches": "batching",
@@ -46,14 +47,4 @@ __all__ = [
     "sorted_batches",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "fragments":
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, "fragments"})
+__getattr__, __dir__ = lazy(__name__, _LATER)

@@ -33,6 +33,7 @@ class EncodedDataset(Dataset[dict[str, Any]]):
         without_labels: why there are no labels; None where there are.
         truncated: how many rows were longer than max_length.
         max_length: the longest a row may be.
+        cut: the rows that were longer.
     """
 
     columns: Mapping[str, NDArray[np.int32]]
@@ -41,6 +42,7 @@ class EncodedDataset(Dataset[dict[str, Any]]):
     without_labels: str | None
     truncated: int
     max_length: int
+    cut: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -92,7 +94,7 @@ def encode(
     rows: dict[str, list[NDArray[np.int32]]] = {}
     lengths: list[int] = []
     names: list[str | None] = []
-    truncated = 0
+    cut: set[int] = set()
     stream = iter(dataset)
     while chunk := list(islice(stream, CHUNK)):
         texts = [pair.premise for pair in chunk], [pair.hypothesis for pair in chunk]
@@ -101,7 +103,7 @@ def encode(
         for name, column in encoded.items():
             flat = [number for row in column for number in row]
             rows.setdefault(name, []).append(np.array(flat, dtype=np.int32))
-        truncated += _truncated(chunk, sizes, tokenizer, max_length)
+        cut |= {len(lengths) + i for i in _cut(texts, sizes, tokenizer, max_length)}
         lengths += sizes
         names += [pair.label for pair in chunk]
     if not lengths:
@@ -112,8 +114,9 @@ def encode(
         offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         labels=numbers,
         without_labels=without,
-        truncated=truncated,
+        truncated=len(cut),
         max_length=max_length,
+        cut=frozenset(cut),
     )
 
 
@@ -124,19 +127,21 @@ def _check_length(max_length: int, tokenizer: PreTrainedTokenizerBase) -> None:
         raise DataError(f"max_length {max_length} is not possible with this tokenizer; allowed: {least} to {most}")
 
 
-def _truncated(chunk: Sequence[Pair], sizes: Sequence[int], tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
-    """How many rows did not fit: those that fill max_length are encoded once more, in full."""
-    full = [pair for pair, size in zip(chunk, sizes, strict=True) if size >= max_length]
+def _cut(
+    texts: tuple[list[str], list[str]], sizes: Sequence[int], tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> set[int]:
+    """The rows that did not fit: those that fill max_length are encoded once more, in full."""
+    full = [i for i, size in enumerate(sizes) if size >= max_length]
     if not full:
-        return 0
-    texts = [pair.premise for pair in full], [pair.hypothesis for pair in full]
-    whole = tokenizer(*texts, verbose=False)["input_ids"]  # verbose would warn that they are long
-    return sum(len(ids) > max_length for ids in whole)
+        return set()
+    some = ([column[i] for i in full] for column in texts)
+    whole = tokenizer(*some, verbose=False)["input_ids"]  # verbose would warn that they are long
+    return {i for i, ids in zip(full, whole, strict=True) if len(ids) > max_length}
 
 
 def _numbers(names: Sequence[str | None], label2id: Mapping[str, int]) -> tuple[NDArray[np.int64] | None, str | None]:
     """The numbers of the labels by name, or None and why."""
-    known = {_name(name): number for name, number in label2id.items()}
+    known = {labels.spelled(name): number for name, number in label2id.items()}
     absent = sum(name is None for name in names)
     if absent:
         return None, f"{absent} of {len(names)} pairs have no label"
@@ -146,14 +151,6 @@ def _numbers(names: Sequence[str | None], label2id: Mapping[str, int]) -> tuple[
     if unknown:
         raise DataError(f"label {unknown[0]!r} is not among the model's; allowed: {', '.join(known)}")
     return np.array([known[str(name)] for name in names], dtype=np.int64), None
-
-
-def _name(name: str) -> str:
-    """A model's own spelling ("CONTRADICTION") by the name used here; other names stay."""
-    try:
-        return labels.canonical(name) or name
-    except ValueError:
-        return name
 
 
 @dataclass(frozen=True)

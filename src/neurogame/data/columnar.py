@@ -5,18 +5,18 @@ other formats have the number of a line. Values keep their type (a time, a decim
 """
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from neurogame.data.pairs import DataError
 from neurogame.extras import need
+from neurogame.records import plain as plain
 
 _ROWS = 1024  # in memory at a time
 
 
-class CutShortError(EOFError):
+class TruncatedFileError(EOFError):
     """The rest of a file cannot be read; `line` is where it begins."""
 
     def __init__(self, line: int, message: str) -> None:
@@ -37,7 +37,7 @@ class Columns:
             check: called with the names of the columns; raises if they cannot do.
 
         Raises:
-            CutShortError: the file is damaged.
+            TruncatedFileError: the file is damaged.
         """
         from pyarrow import ArrowException
 
@@ -48,24 +48,24 @@ class Columns:
             except StopIteration:
                 return
             except (ArrowException, OSError) as error:
-                raise CutShortError(self.number + 1, " ".join(str(error).split())[:200]) from error
+                raise TruncatedFileError(self.number + 1, " ".join(str(error).split())[:200]) from error
             for row in rows:
                 self.number += 1
                 yield self.number, row
 
 
 @contextmanager
-def opened(path: str, kind: str) -> Iterator[Columns]:
+def open_columns(path: str, kind: str) -> Iterator[Columns]:
     """A Parquet file (`kind` "parquet") or an Arrow file or stream ("arrow")."""
     need("pyarrow", "parquet")
     import pyarrow as pa
 
     with ExitStack() as stack:
         try:
-            found = _columns(stack.enter_context(pa.OSFile(path)), path, kind)
+            columns = _columns(stack.enter_context(pa.OSFile(path)), path, kind)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{path} is no {kind.capitalize()} file that can be read: {error!s:.200}") from error
-        yield found
+        yield columns
 
 
 def _columns(file: Any, path: str, kind: str) -> Columns:
@@ -79,21 +79,21 @@ def _columns(file: Any, path: str, kind: str) -> Columns:
     file.seek(0)
     if not is_file:
         stream = pa.ipc.open_stream(file)
-        return Columns(path, stream.schema, _sliced(stream))
-    found = pa.ipc.open_file(file)
-    return Columns(path, found.schema, _sliced(found.get_batch(i) for i in range(found.num_record_batches)))
+        return Columns(path, stream.schema, _slice(stream))
+    stored = pa.ipc.open_file(file)
+    return Columns(path, stored.schema, _slice(stored.get_batch(i) for i in range(stored.num_record_batches)))
 
 
 def types(path: str, kind: str) -> dict[str, Any]:
     """The type of each column; a dictionary's is that of its entries."""
-    with opened(path, kind) as found:
+    with open_columns(path, kind) as columns:
         from pyarrow.types import is_dictionary
 
-        kinds = {field.name: field.type for field in found.schema}
+        kinds = {field.name: field.type for field in columns.schema}
         return {name: kind.value_type if is_dictionary(kind) else kind for name, kind in kinds.items()}
 
 
-def _sliced(batches: Iterator[Any]) -> Iterator[Any]:
+def _slice(batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         yield from (batch.slice(start, _ROWS) for start in range(0, batch.num_rows, _ROWS))
 
@@ -104,18 +104,3 @@ def as_json(row: Mapping[str, Any]) -> str:
         return json.dumps(row, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):  # seldom: a column of a Parquet file
         return json.dumps(plain(row), ensure_ascii=False, allow_nan=False)
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it: times as ISO 8601, bytes in hexadecimal, None for what is no finite number."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, bytes):
-        return value.hex()
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from neurogame.data import columnar
-from neurogame.data.columnar import Columns, CutShortError
+from neurogame.data.columnar import Columns, TruncatedFileError
 from neurogame.data.pairs import DataError
 
 Kind = Literal["csv", "tsv", "json", "parquet", "arrow"]
@@ -75,10 +75,10 @@ class Lines:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Lines | Columns]:
+def open_file(path: str) -> Iterator[Lines | Columns]:
     """The lines of a file, or of the standard input for "-"; gzip is recognised by content, not by name."""
     if (kind := kind_of(path)) in COLUMNAR:
-        with columnar.opened(path, str(kind)) as columns:
+        with columnar.open_columns(path, str(kind)) as columns:
             yield columns
         return
     if path == STDIN:
@@ -105,7 +105,7 @@ def records(lines: Lines | Columns, kind: Kind | None, check: Callable[[tuple[st
         check: called with the columns of a header; raises if they cannot do.
 
     Raises:
-        CutShortError: a double quote opens and is not closed, so that nobody knows how many rows follow.
+        TruncatedFileError: a double quote opens and is not closed, so that the rows behind it are lost.
     """
     if isinstance(lines, Columns):
         yield from lines.records(check)
@@ -134,15 +134,15 @@ def _json(lines: Lines, text: Iterator[str]) -> Iterator[Record]:
         if not row.strip():
             continue
         try:
-            found = _decode(row)
+            content = _decode(row)
         except (ValueError, RecursionError) as error:
             yield lines.number, f"not valid JSON: {getattr(error, 'msg', error)}"
             continue
-        yield lines.number, found if isinstance(found, dict) else f"JSON {type(found).__name__}, not an object"
+        yield lines.number, content if isinstance(content, dict) else f"JSON {type(content).__name__}, not an object"
 
 
 def _decode(row: str) -> Any:
-    """A line of JSON; what Python's reader lets pass and nobody can write again is refused."""
+    """A line of JSON; what Python's reader accepts and JSON does not have (NaN, repeated keys) is refused."""
     return json.loads(row, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once)
 
 
@@ -158,11 +158,11 @@ def _finite(text: str) -> float:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r:.60} is given twice")
-    return found
+    return content
 
 
 def _table(lines: Lines, rows: Iterator[tuple[int, list[str] | str]], check: Callable[..., None]) -> Iterator[Record]:
@@ -221,9 +221,9 @@ def _check_span(lines: Lines, start: int) -> None:
         raise _unclosed(lines, start)
 
 
-def _unclosed(lines: Lines, start: int) -> CutShortError:
+def _unclosed(lines: Lines, start: int) -> TruncatedFileError:
     detail = f"a double quote that opens here is not closed by line {lines.number}"
-    return CutShortError(start, f"not valid CSV: {detail}, and all between would be lost")
+    return TruncatedFileError(start, f"not valid CSV: {detail}, and all between would be lost")
 
 
 def _next(reader: Iterator[list[str]]) -> list[str]:

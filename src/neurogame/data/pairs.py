@@ -40,7 +40,7 @@ class Malformed:
     file: str
     line: int
     reason: str
-    is_end: bool = False  # the file cannot be read from here on, and nobody knows how many rows are missing
+    is_end: bool = False  # the file cannot be read from here on; an unknown number of rows is missing
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.reason}"

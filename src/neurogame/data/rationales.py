@@ -66,7 +66,7 @@ def rationales(pair: Pair) -> list[tuple[Rationale, Rationale]]:
         pair: with the columns as extras.
 
     Returns:
-        In the order of the annotators; empty if nobody marked words.
+        In the order of the annotators; empty if no annotator marked words.
     """
     marks = []
     for premise, hypothesis in _COLUMNS:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from neurogame import labels
-from neurogame.data.columnar import CutShortError
-from neurogame.data.formats import DAMAGE, KINDS, STDIN, kind_of, opened, records
+from neurogame.data.columnar import TruncatedFileError
+from neurogame.data.formats import DAMAGE, KINDS, STDIN, kind_of, open_file, records
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair, PairDataset
 
 OnError = Literal["raise", "skip"]
@@ -30,16 +30,16 @@ ALIASES: dict[str, tuple[str, ...]] = {
 
 
 @lru_cache(maxsize=64)
-def locate(found: tuple[str, ...], mapping: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def locate(names: tuple[str, ...], mapping: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """Our column names → the file's, for those that are there.
 
     A mapped column is looked up as given, the others by their usual names in order; case does not matter.
     """
-    lowered = {name.lower(): name for name in reversed(found)}
+    lowered = {name.lower(): name for name in reversed(names)}
     places = {}
     for ours, aliases in ALIASES.items():
         given = dict(mapping).get(ours)
-        if given is not None and given in found:
+        if given is not None and given in names:
             places[ours] = given
             continue
         wanted = aliases if given is None else (given.lower(),)
@@ -65,13 +65,13 @@ class Rule:
             if list(self.columns.values()).count(theirs) > 1:
                 raise DataError(f"columns maps two names to the same column {theirs!r}")
 
-    def places(self, found: Iterable[str]) -> dict[str, str]:
+    def places(self, names: Iterable[str]) -> dict[str, str]:
         """Our names → the file's."""
-        return locate(tuple(found), tuple(self.columns.items()))
+        return locate(tuple(names), tuple(self.columns.items()))
 
-    def missing(self, found: Iterable[str]) -> str | None:
+    def missing(self, columns: Iterable[str]) -> str | None:
         """What is wrong with these columns, and how to map others; None: they will do."""
-        names = tuple(found)
+        names = tuple(columns)
         places = self.places(names)
         label_needed = self.require_label or "label" in self.columns
         lacking = [ours for ours in ALIASES if ours not in places and (ours != "label" or label_needed)]
@@ -100,7 +100,7 @@ class Rule:
         except ValueError as error:
             if self.require_label:
                 return Malformed(file, line, str(error))
-            label = None  # of no consequence here; what the file says stays among the extras
+            label = None  # not needed here; the raw label stays among the extras
             used.discard(str(place))
         if label is None and self.require_label:
             return NoGold(file, line)
@@ -155,7 +155,7 @@ def _stream(path: str, rule: Rule, *, fatal: bool) -> Generator[Row, None, None]
         if fault is not None:
             raise DataError(f"{file}: {fault}")
 
-    with opened(path) as lines:
+    with open_file(path) as lines:
         file = lines.file
         try:
             for line, record in records(lines, kind_of(path), check):
@@ -170,7 +170,7 @@ def _stream(path: str, rule: Rule, *, fatal: bool) -> Generator[Row, None, None]
                 yield row
         except DAMAGE as error:
             rows += 1
-            line = error.line if isinstance(error, CutShortError) else lines.number + 1
+            line = error.line if isinstance(error, TruncatedFileError) else lines.number + 1
             row = Malformed(file, line, f"the file is truncated or damaged: {error}", is_end=True)
             if fatal:
                 raise DataError(str(row)) from error

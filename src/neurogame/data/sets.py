@@ -6,7 +6,7 @@ JSON lines; the hub only when it is asked for. How a file is read is in `reading
 
 import difflib
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
@@ -61,7 +61,7 @@ class Split:
 
 
 def _official(*files: str) -> tuple[Layout, ...]:
-    """Each file alone is the split; also without its folder, for who points at the folder itself."""
+    """Each file alone is the split; also without its folder, where `root` is that folder."""
     return tuple(Layout((name,)) for file in files for name in (file, file.rpartition("/")[2]))
 
 
@@ -219,8 +219,10 @@ def load(
     given = fspath(name_or_path)
     check_limit(limit)
     rule = Rule(columns or {}, label_names, require_label)
+    reading: dict[str, Any] = {"columns": columns, "label_names": label_names, "require_label": require_label}
+    reading |= {"on_error": on_error, "limit": limit}
     if given == STDIN or Path(given).is_file() or kind_of(given) is not None:
-        return _read(given, rule, on_error, limit)
+        return read(given, **reading)
     name = resolve(given)
     if name in TOY:
         return _toy(name).take(limit)
@@ -233,33 +235,13 @@ def load(
     present = next(((layout, files) for layout in split.layouts if (files := _present(folder, layout))), None)
     if present is not None:
         layout, files = present
-        return _joined(name, (_read(file, rule, on_error, limit, name, layout.keeps) for file in files), limit)
+        return _join(name, (read(file, name=name, keep=layout.keeps, **reading) for file in files), limit)
     if not hub:
         raise DataError(_not_found(name, split, folder))
-    return _joined(name, (_from_hub(name, part, rule, on_error, limit) for part in split.hub), limit)
+    return _join(name, (_from_hub(name, part, rule, on_error, limit) for part in split.hub), limit)
 
 
-def _read(
-    file: str,
-    rule: Rule,
-    on_error: OnError,
-    limit: int | None,
-    name: str | None = None,
-    keep: Callable[[Pair], bool] | None = None,
-) -> PairDataset:
-    return read(
-        file,
-        columns=rule.columns,
-        label_names=rule.label_names,
-        require_label=rule.require_label,
-        on_error=on_error,
-        name=name,
-        limit=limit,
-        keep=keep,
-    )
-
-
-def _joined(name: str, parts: Iterable[PairDataset], limit: int | None) -> PairDataset:
+def _join(name: str, parts: Iterable[PairDataset], limit: int | None) -> PairDataset:
     """The parts one after the other, no more of them than the limit needs."""
     taken: list[PairDataset] = []
     for part in parts:

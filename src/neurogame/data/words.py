@@ -101,11 +101,7 @@ class Units:
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str, max_length: int) -> Tokens:
     """The pair as `NLI.predict` encodes it, the longer sentence cut first, with offsets."""
-    if not tokenizer.is_fast:
-        raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
-    encoded = tokenizer(
-        premise, hypothesis, truncation="longest_first", max_length=max_length, return_offsets_mapping=True
-    )
+    encoded = _with_offsets(tokenizer, premise, hypothesis, max_length)
     offsets, sides, ids = encoded["offset_mapping"], encoded.sequence_ids(), encoded["input_ids"]
     uncut = list(zip(offsets, sides, strict=True))
     if len(ids) >= max_length:
@@ -138,15 +134,19 @@ def read_words(
     tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str, max_length: int
 ) -> tuple[dict[str, list[int]], list[int]]:
     """Ids and masks of a pair, and the word of each token, counted through both texts as read; −1 for none."""
-    if not tokenizer.is_fast:
-        raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
-    encoded = tokenizer(
-        premise, hypothesis, truncation="longest_first", max_length=max_length, return_offsets_mapping=True
-    )
+    encoded = _with_offsets(tokenizer, premise, hypothesis, max_length)
     places = zip(encoded.pop("offset_mapping"), encoded.sequence_ids(), strict=True)
     owners = _owners([_spans(premise), _spans(hypothesis)], places)
     place = {word: i for i, word in enumerate(sorted({word for word in owners if word >= 0}))}
     return dict(encoded), [place.get(word, -1) for word in owners]
+
+
+def _with_offsets(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str, max_length: int) -> Any:
+    if not tokenizer.is_fast:
+        raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
+    return tokenizer(
+        premise, hypothesis, truncation="longest_first", max_length=max_length, return_offsets_mapping=True
+    )
 
 
 def cut_words(tokens: Tokens) -> list[str]:

@@ -72,7 +72,7 @@ def check(place: Path, expected: str | None = None) -> None:
 
 
 def _files(place: Path) -> list[str]:
-    """All that belongs into SHA256SUMS; hidden files are of no consequence."""
+    """All files that SHA256SUMS lists; hidden ones are ignored."""
     paths = (path.relative_to(place) for path in sorted(place.rglob("*")) if path.is_file())
     return [path.as_posix() for path in paths if path.name != SUMS and not any(p.startswith(".") for p in path.parts)]
 

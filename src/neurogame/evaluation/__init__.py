@@ -1,7 +1,7 @@
 """How good a model is: accuracy, F1, calibration, comparison with another run, and the report of it all.
 
 `evaluate` runs a model over data sets and returns a `Report`. The parts can be used alone:
-`metrics.score` for logits at hand, `calibration.fit_temperature`, `comparison.compare`, `figures.draw`.
+`metrics.score` for given logits, `calibration.fit_temperature`, `comparison.compare`, `figures.draw`.
 Whether explanations are faithful is not measured here.
 """
 

@@ -1,6 +1,6 @@
 """Where logits, label names and gold labels meet: columns by name, two-way gold labels, what counts as predicted.
 
-Nothing is measured here. Everything that is measured starts from an `Aligned`, so the order in which
+Metrics are elsewhere; all of them start from an `Aligned`, so the order in which
 a model happens to list its labels ends at this file.
 """
 

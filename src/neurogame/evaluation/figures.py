@@ -39,14 +39,14 @@ def draw(report: Report, path: str | Path | None = None) -> Any:
         rows = [row for row in report.rows if row.model == model]
         _confusions(parts[1 + 2 * place], rows, columns)
         _reliabilities(parts[2 + 2 * place], rows, columns)
-    return _saved(canvas, path)
+    return _save(canvas, path)
 
 
 def accuracy(report: Report, path: str | Path | None = None) -> Any:
     """Accuracy with its 95 % interval, models side by side within each data set."""
     canvas = _canvas(8.0, _accuracy_height(report))
     _accuracy(canvas, report)
-    return _saved(canvas, path)
+    return _save(canvas, path)
 
 
 def confusion(rows: Report | Row | Sequence[Row], path: str | Path | None = None, *, columns: int = 3) -> Any:
@@ -66,7 +66,7 @@ def _panels(painter: Any, rows: list[Row], columns: int, size: float, path: str 
     canvas = _canvas(max(4.2, size * columns), size * len(lines))
     for part, line in zip(canvas.subfigures(len(lines), 1, squeeze=False)[:, 0], lines, strict=True):
         painter(part, line, columns)
-    return _saved(canvas, path)
+    return _save(canvas, path)
 
 
 def _accuracy_height(report: Report) -> float:
@@ -218,7 +218,7 @@ def _canvas(width: float, height: float) -> Any:
     return need("matplotlib.figure", "train").Figure(figsize=(width, height), layout="constrained")
 
 
-def _saved(canvas: Any, path: str | Path | None) -> Any:
+def _save(canvas: Any, path: str | Path | None) -> Any:
     """The figure, also written to `path` if there is one."""
     if path is None:
         return canvas

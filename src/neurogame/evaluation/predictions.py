@@ -1,8 +1,8 @@
 """What a model answered on one data set, with the gold labels: the record, and its file of JSON lines.
 
 A line has the gold label, the predicted label and the logits by label name. It has no sentences
-unless they are asked for: many data sets may not be passed on. Names of files and the rest of a
-run's folder are the business of `report`.
+unless they are asked for: many data sets may not be passed on. Names of files and the rest of the
+folder are in `storage`.
 """
 
 import json
@@ -24,7 +24,7 @@ class Predictions:
     data: str
     fingerprint: str
     aligned: Aligned
-    pairs: Sequence[tuple[str, str]] | None = None  # the sentences, where they are at hand
+    pairs: Sequence[tuple[str, str]] | None = None  # the sentences, where they are known
 
     def __len__(self) -> int:
         return len(self.aligned)

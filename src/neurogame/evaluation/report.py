@@ -2,7 +2,7 @@
 
 A report is rows of model × data set. Reports of several models are joined by `combine`. How a number
 comes about is in `metrics`, `calibration` and `comparison`; what a report looks like is in `views`
-(terminal, Markdown) and `figures`; the folder it is saved in is the business of `storage`.
+(terminal, Markdown) and `figures`; the folder it is saved in, in `storage`.
 """
 
 import time
@@ -24,9 +24,9 @@ from neurogame.evaluation.storage import load_predictions
 from neurogame.records import plain, restore
 from neurogame.validation import check_count
 
-GROUPS = (("heuristic", "label"), ("round",))  # HANS, ANLI: reported wherever the pairs have these extras
+GROUPS = (("heuristic", "label"), ("round",))  # HANS, ANLI: reported where the pairs have these extras
 
-Progress = Callable[[int], object]  # told how many pairs have just been done
+Progress = Callable[[int], object]  # called with the number of pairs just done
 
 
 class Predictor(Protocol):
@@ -93,7 +93,7 @@ class Row:
     source: str
     fingerprint: str
     n: int
-    without_gold: int  # rows dropped for want of a gold label
+    without_gold: int  # rows dropped because they have no gold label
     malformed: int  # rows skipped
     scores: Scores
     groups: dict[str, tuple[Group, ...]]  # "heuristic × label": …
@@ -167,7 +167,7 @@ class Report:
     @classmethod
     def load(cls, folder: str | Path) -> "Report":
         """What `save` wrote, predictions included."""
-        rows = cls.from_dict(storage.described(Path(folder))).rows
+        rows = cls.from_dict(storage.read_report(Path(folder))).rows
         return cls(tuple(replace(row, predictions=p) for row, p in zip(rows, load_predictions(folder), strict=True)))
 
 
@@ -224,7 +224,7 @@ def evaluate(
         groups: what to break accuracy down by, see `metrics.by`; None means heuristic × label and
             round, where the pairs have them.
         name: how the report calls the model, if not by its own name.
-        progress: handed to the model's `logits`, which tells it how many pairs have just been done.
+        progress: passed to the model's `logits`, which calls it with the number of pairs just done.
 
     Returns:
         A row for each data set.

@@ -1,7 +1,7 @@
 """The folder a report is saved in: `report.json`, `report.md`, and one file of predictions per row.
 
 `report.json` is `Report.to_dict()` with the name of its predictions file added to each row. Results
-that are in a folder are never overwritten unless told.
+that are in a folder are overwritten only with `overwrite=True`.
 """
 
 import json
@@ -68,7 +68,7 @@ def load_predictions(folder: str | Path) -> tuple[Predictions, ...]:
     """
     folder = Path(folder)
     predictions = []
-    for row in described(folder)["rows"]:
+    for row in read_report(folder)["rows"]:
         path = folder / Path(row["predictions"]).name
         if not path.is_file():
             raise FileNotFoundError(f"{path} is missing; {folder / 'report.json'} names it. Was it moved or removed?")
@@ -79,7 +79,7 @@ def load_predictions(folder: str | Path) -> tuple[Predictions, ...]:
     return tuple(predictions)
 
 
-def described(folder: Path) -> dict[str, Any]:
+def read_report(folder: Path) -> dict[str, Any]:
     """What `report.json` of a folder says."""
     path = folder / "report.json"
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""How a report reads: tables for the terminal and for Markdown, from the same cells. Nothing is measured here."""
+"""How a report reads: tables for the terminal and for Markdown, from the same cells. The numbers come from `report`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -2,8 +2,8 @@
 
     Classifier ──graph──▶ a function of tensors ──torch.export, torch.onnx──▶ model.onnx ──quantising──▶ int8, if asked
         with the coalitions of `bank` inside it                            │
-                                                                       `writing` holds it against torch, and only
-    OnnxModel ◀──runtime── folder: model.onnx, config.json, tokenizer ◀── then lets the folder appear
+                                                                       `exporting` holds it against torch, and only
+    OnnxModel ◀──runtime── folder: model.onnx, config.json, tokenizer ◀── then publishes the folder
 
 `folder` says what is in config.json and reads it back. Packages of the extra `export` are imported where they are
 needed.
@@ -12,10 +12,10 @@ needed.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from neurogame.export.exporting import Exported, export
 from neurogame.export.folder import Extra, Manifest
 from neurogame.export.graph import ExportError
 from neurogame.export.runtime import TokenWeights
-from neurogame.export.writing import Exported, export
 
 if TYPE_CHECKING:
     from neurogame.nli import OnnxNLI

@@ -25,7 +25,7 @@ class Bank(nn.Module, sampling.Drawing):
     def __init__(self, seed: int, tokens: int) -> None:
         super().__init__()
         self.seed = seed
-        self.length = tokens + 1  # so that a cut is always shorter, which torch.export wants to know
+        self.length = tokens + 1  # so that a slice is always shorter, as torch.export requires
         self._places: dict[tuple[Any, ...], str] = {}
 
     def drawn(self, what: Callable[..., Any], device: torch.device, *arguments: Any) -> Any:

@@ -71,7 +71,7 @@ class Manifest:
 
     @property
     def label2id(self) -> dict[str, int]:
-        """The other way round."""
+        """Logits by name."""
         return {label: i for i, label in enumerate(self.labels)}
 
 
@@ -92,42 +92,42 @@ def read(folder: Path) -> Manifest:
             raise ModelError(f"{folder} is a torch model: load it without backend='onnx', or `neurogame export` it")
         raise ModelError(f"{folder} holds no {MODEL}; `neurogame export` writes one")
     manifest = _manifest(folder / CONFIG)
-    found = sums(folder)
+    actual = sums(folder)
     for name, expected in manifest.sha256.items():
-        if found.get(name) != expected:
-            state = "damaged: its SHA-256 is not that in config.json" if name in found else "missing"
+        if actual.get(name) != expected:
+            state = "damaged: its SHA-256 is not that in config.json" if name in actual else "missing"
             raise ModelError(f"{folder}: {name} is {state}; export the model again")
     return manifest
 
 
 def _manifest(path: Path) -> Manifest:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} is missing or no JSON: {short(error)}") from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ModelError(f"{path} is not that of an exported model; allowed: what `neurogame export` wrote")
-    if found.get("version") != VERSION:
+    if content.get("version") != VERSION:
         raise ModelError(
-            f"{path} has version {found.get('version')!r:.20}, this neurogame reads {VERSION}: export again"
+            f"{path} has version {content.get('version')!r:.20}, this neurogame reads {VERSION}: export again"
         )
-    missing = [field.name for field in fields(Manifest) if field.name not in found]
+    missing = [field.name for field in fields(Manifest) if field.name not in content]
     if missing:
         raise ModelError(f"{path} lacks {', '.join(missing)}; export the model again")
     try:
-        bank = None if found["bank"] is None else Drawn(**found["bank"])
-        manifest = Manifest(**{**{field.name: found[field.name] for field in fields(Manifest)}, "bank": bank})
-        return _checked(manifest, path)
+        bank = None if content["bank"] is None else Drawn(**content["bank"])
+        manifest = Manifest(**{**{field.name: content[field.name] for field in fields(Manifest)}, "bank": bank})
+        return _check(manifest, path)
     except (TypeError, AttributeError) as error:
         raise ModelError(f"{path} is damaged: {short(error)}; export the model again") from error
 
 
-def _checked(manifest: Manifest, path: Path) -> Manifest:
+def _check(manifest: Manifest, path: Path) -> Manifest:
     """Types and ranges of what the runtime relies on."""
     lists = ("labels", "inputs", "outputs")
     texts = {name: isinstance(getattr(manifest, name), str) for name in ("name", "architecture")}
     listed = {
-        name: isinstance(found := getattr(manifest, name), list) and all(isinstance(one, str) for one in found)
+        name: isinstance(entries := getattr(manifest, name), list) and all(isinstance(one, str) for one in entries)
         for name in lists
     }
     right = texts | {

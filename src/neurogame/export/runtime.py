@@ -73,7 +73,7 @@ class OnnxModel:
         return self.config.parameters
 
     def eval(self) -> "OnnxModel":
-        """It knows nothing else."""
+        """A graph is always in evaluation mode."""
         return self
 
     def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Floats]:
@@ -84,7 +84,7 @@ class OnnxModel:
         feed = {name: inputs[name].numpy() for name in self.config.inputs}
         try:
             return dict(zip(self.config.outputs, self.session.run(self.config.outputs, feed), strict=True))
-        except Exception as error:  # likewise
+        except Exception as error:  # as above
             raise ModelError(f"onnxruntime cannot run {self.config.name}: {short(error)}") from error
 
     def forward(self, **inputs: Tensor) -> Answer:

@@ -1,6 +1,6 @@
-"""Files of pairs of any size, for every verb that takes one: read in chunks, journalled, resumed, dealt out.
+"""Files of pairs of any size, for every verb that takes one: read in chunks, journalled, resumed, sharded.
 
 `source` reads a file chunk by chunk and remembers which file it was; `parts` keeps what has been written so far;
-`tables` makes Parquet and Arrow of it. What is written about a chunk is the business of `prediction` and
+`tables` makes Parquet and Arrow of it. What is written for a chunk is decided by `prediction` and
 `explanation.collection`.
 """

@@ -1,12 +1,12 @@
-"""A file that outlives the process that writes it: chunk after chunk, on one machine or dealt out to many.
+"""A result file that is written chunk by chunk, can be resumed after a crash, and be divided among machines.
 
     labels.jsonl.part             the chunks so far            labels.jsonl.2-of-4.part …    the same, part 2 of 4
     labels.jsonl.part.journal     the job, then a line per chunk: its number, rows read and bytes written so far
     labels.jsonl                  the result: it appears when it is whole, never before
 
 A chunk counts once its line is in the journal, which is written after the chunk itself is on disk. What a killed
-process left beyond the last line is cut off by the next. Only a journal that begins as ours do is resumed, and no
-link is followed: what a name in a shared folder leads to may be someone else's file. Chunk i belongs to part i mod n.
+process wrote beyond the last line is truncated by the next. Only a journal that begins as ours do is resumed, and no
+link is followed: a link in a shared folder may lead to another user's file. Chunk i belongs to part i mod n.
 The parts need no connection between their processes, only the folder: the process that finds all of them complete
 joins them. What the chunks hold is not known here.
 """
@@ -35,7 +35,7 @@ class PartError(DataError):
 
 @dataclass(frozen=True)
 class Shard:
-    """Part `number` of `count`, counted from 1; chunks are dealt out in turn."""
+    """Part `number` of `count`, counted from 1; chunks are assigned round-robin."""
 
     number: int = 1
     count: int = 1
@@ -76,7 +76,7 @@ class Mark:
     rows: int = 0  # of the source, read so far
     digest: str = ""  # of these rows
     size: int = 0  # bytes of this part
-    kept: Mapping[str, Any] = field(default_factory=dict)  # what its writer wants to know again
+    kept: Mapping[str, Any] = field(default_factory=dict)  # counts that a resumed writer needs
     ended: bool = False
     source: str = ""  # digest of the whole source, as it was when this was written; "": not known
     damaged: bool = False  # it could not be read beyond these rows: another one that begins with them may follow
@@ -90,7 +90,7 @@ class Part:
         shard: which part of it.
         job: what the content depends on, `version` first; a part is resumed only if all of it is the same.
         source: digest of the source; a part is resumed only with the same one, or if that one was damaged.
-        resume: go on with what is there; without, a part that is there is refused.
+        resume: continue the part that is there; without, a part that is there is refused.
 
     Left by an exception before its first chunk is complete it is deleted, later it stays.
     """
@@ -102,13 +102,13 @@ class Part:
     def __enter__(self) -> "Part":
         check(self.path, resume=self.resume)
         with ExitStack() as files, ExitStack() as undo:
-            self._log = files.enter_context(_opened(self.journal, new=not self.resume))
+            self._log = files.enter_context(_open(self.journal, new=not self.resume))
             _lock(self._log, self.path)
             job, self.at, end = _last(self.journal)
             if job is None:
                 _check_torn(self.journal, self.path)
                 undo.callback(self.discard)
-            self._data = files.enter_context(_opened(self.path, new=not self.resume))
+            self._data = files.enter_context(_open(self.path, new=not self.resume))
             self._begin(job, end)
             undo.pop_all()
             self._files = files.pop_all()
@@ -149,17 +149,17 @@ class Part:
         self.at = mark
 
     def suspend(self) -> None:
-        """The source is damaged behind what is complete: once it is repaired, and so is another, this can go on."""
+        """Record that the source is damaged behind the last chunk: a repaired one may differ, and still be resumed."""
         if self.at != Mark():
             self.write(replace(self.at, damaged=True), b"")
 
     def discard(self) -> None:
-        """Delete what there is; the source is of no use, or cannot be read again."""
+        """Delete part and journal: the source cannot be used, or cannot be read again."""
         self.path.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
 
     def _unwritable(self, error: OSError) -> PartError:
-        kept = "; what is complete stays there, --resume goes on behind it" if self.at != Mark() else ""
+        kept = "; complete chunks are kept, --resume continues behind them" if self.at != Mark() else ""
         return PartError(f"{self.path} cannot be written: {error.strerror}{kept}")
 
 
@@ -174,12 +174,12 @@ def begun(part: Path) -> bool:
 
 
 def check(part: Path, *, resume: bool) -> None:
-    """Refuse to begin where something has been begun, and to go on with something that is no part."""
+    """Refuse to start over an interrupted run, and to resume from a file that is no part."""
     for path in (part, _journal(part)):
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise PartError(f"{path} is a link or no file, and not followed; {_OR_DELETE}")
     if begun(part) and not resume:
-        raise PartError(f"{part} holds an interrupted run; --resume goes on with it, or delete it and its journal")
+        raise PartError(f"{part} holds an interrupted run; --resume continues it, or delete it and its journal")
     if part.exists() and not begun(part):
         raise PartError(f"{part} has no journal beside it; {_OR_DELETE}")
 
@@ -188,8 +188,8 @@ def check_others(output: Path, shard: Shard) -> None:
     """Refuse parts of another division: they and these would never make one file."""
     ours = re.compile(re.escape(output.name) + r"(?:\.\d+-of-(\d+))?\.part\.journal")
     for path in sorted(output.parent.glob("*.part.journal")):
-        found = ours.fullmatch(path.name)
-        count = int(found[1] or 1) if found else shard.count
+        match = ours.fullmatch(path.name)
+        count = int(match[1] or 1) if match else shard.count
         if count != shard.count:
             part = path.with_suffix("")
             raise PartError(f"{part} is of a run in {count} part(s), this one has {shard.count}; {_OR_DELETE}")
@@ -237,7 +237,7 @@ def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
             files = [stack.enter_context(path.open("rb")) for path in paths]
             marks = [_marks(stack.enter_context(_journal(path).open("rb"))) for path in paths]
             fresh.unlink(missing_ok=True)  # of a process that had our number; what it may link to stays
-            out = stack.enter_context(_opened(fresh, new=True))
+            out = stack.enter_context(_open(fresh, new=True))
             for chunk in range(end.chunk):
                 part = chunk % len(paths)
                 mark = next(marks[part], Mark())
@@ -269,7 +269,7 @@ def _process() -> str:
 
 
 def _check_ours(output: Path, logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
-    """A file that is there already is the one that these parts make, or nothing is done to either."""
+    """Refuse to touch an existing file unless these parts have made it."""
     marks = [mark for job, mark in logs if job is not None]
     whole = len(marks) == len(logs) and all(mark.ended for mark in marks)
     if any(not mark.ended for mark in marks) or (whole and not _is_of(output, marks)):
@@ -316,24 +316,24 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[Any, int]]:
     for line in file:
         end += len(line)
         try:
-            found = json.loads(line) if line.endswith(b"\n") else None
+            content = json.loads(line) if line.endswith(b"\n") else None
         except ValueError:
             return
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             return
-        yield found, end
+        yield content, end
 
 
 def _marks(file: IO[bytes]) -> Iterator[Mark]:
     """Those of the chunks; the first line is the job."""
     lines = _lines(file)
     next(lines, None)
-    return (mark for mark in (_mark(found, file) for found, _ in lines) if not (mark.ended or mark.damaged))
+    return (mark for mark in (_mark(content, file) for content, _ in lines) if not (mark.ended or mark.damaged))
 
 
-def _mark(found: Mapping[str, Any], file: IO[bytes]) -> Mark:
+def _mark(content: Mapping[str, Any], file: IO[bytes]) -> Mark:
     try:
-        return Mark(**found)
+        return Mark(**content)
     except TypeError:
         raise PartError(f"{file.name} is no journal that can be read here; {_OR_DELETE}") from None
 
@@ -341,9 +341,9 @@ def _mark(found: Mapping[str, Any], file: IO[bytes]) -> Mark:
 def _check_torn(journal: Path, part: Path) -> None:
     """A journal without a job is the beginning of one that was never written whole, or not ours to overwrite."""
     with journal.open("rb") as file:
-        found = file.read(len(_BEGINNING))
+        beginning = file.read(len(_BEGINNING))
     whole = part.exists() and part.stat().st_size > 0  # no chunk is written before the job
-    if whole or not _BEGINNING.startswith(found):
+    if whole or not _BEGINNING.startswith(beginning):
         raise PartError(f"{journal} is no journal of ours, or of a part that was lost; {_OR_DELETE}")
 
 
@@ -352,10 +352,10 @@ def _last(journal: Path) -> tuple[dict[str, Any] | None, Mark, int]:
     job, mark, end = None, Mark(), 0
     if journal.exists():
         with journal.open("rb") as file:
-            for found, end in _lines(file):  # noqa: B007 — the last one is used
-                if job is None and not _line(found).startswith(_BEGINNING):
+            for content, end in _lines(file):  # noqa: B007 — the last one is used
+                if job is None and not _line(content).startswith(_BEGINNING):
                     raise PartError(f"{journal} is no journal of ours; {_OR_DELETE}")
-                job, mark = (found, mark) if job is None else (job, _mark(found, file))
+                job, mark = (content, mark) if job is None else (job, _mark(content, file))
     return job, mark, end
 
 
@@ -370,7 +370,7 @@ def _differences(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None
 # The disk
 
 
-def _opened(path: Path, *, new: bool) -> IO[bytes]:
+def _open(path: Path, *, new: bool) -> IO[bytes]:
     """To read and write, without a buffer: what could not be written is not tried again when it is closed."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | (os.O_EXCL if new else 0)
     try:

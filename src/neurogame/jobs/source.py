@@ -19,13 +19,15 @@ from neurogame.jobs.parts import Mark, PartError
 _SHOWN = 5  # malformed rows that the record names
 
 
-class CutShortError(PartError):
-    """The source cannot be read to its end, and nobody knows how many rows are missing."""
+class DamagedSourceError(PartError):
+    """The source cannot be read to its end; an unknown number of rows is missing."""
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether an error says that the source cannot be read further: once it can, the job can go on."""
-    return isinstance(error, CutShortError) or (isinstance(error, DataError) and isinstance(error.__cause__, DAMAGE))
+    """Whether an error says that the source cannot be read further; the job can be resumed once it is repaired."""
+    return isinstance(error, DamagedSourceError) or (
+        isinstance(error, DataError) and isinstance(error.__cause__, DAMAGE)
+    )
 
 
 def repeatable(source: str | Path) -> bool:
@@ -57,7 +59,9 @@ class Reading:
         while taken := list(islice(self._source, self._size)):
             faulty = [row for row in taken if isinstance(row, Malformed)]
             if faulty and faulty[-1].is_end:  # no malformed row: an unknown number of rows is missing
-                raise CutShortError(f"{faulty[-1]}; what comes before is kept, --resume goes on once it can be read")
+                raise DamagedSourceError(
+                    f"{faulty[-1]}; rows before it are kept, --resume continues once it is repaired"
+                )
             for row in taken:
                 if isinstance(row, Pair):
                     self._hash(row.premise, row.hypothesis, row.label, row.extras)
@@ -107,8 +111,8 @@ def fingerprint(nli: Classifier) -> str:
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Without where it lies, and what wrote it."""
     left_out = ("_name_or_path", "transformers_version")
-    found = {name: value for name, value in config.items() if name not in left_out}
-    return {name: _settings(value) if isinstance(value, dict) else value for name, value in found.items()}
+    kept = {name: value for name, value in config.items() if name not in left_out}
+    return {name: _settings(value) if isinstance(value, dict) else value for name, value in kept.items()}
 
 
 def _words(tokenizer: Any) -> dict[str, Any]:

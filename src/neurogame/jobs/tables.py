@@ -26,13 +26,13 @@ class Chunks:
     """The messages of a table; columns and their types are those of the first chunk.
 
     Args:
-        papers: what the metadata of the file say, beside the digest of its rows.
+        metadata: of the file, beside the digest of its rows.
         types: of columns of the source, as its schema has them; others are text, or JSON as text.
     """
 
-    def __init__(self, papers: Mapping[str, str], types: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, metadata: Mapping[str, str], types: Mapping[str, Any] | None = None) -> None:
         need("pyarrow", "parquet")
-        self.papers, self.types = papers, types or {}
+        self.metadata, self.types = metadata, types or {}
 
     def message(self, header: Mapping[str, str | None], rows: Sequence[Mapping[str, Any]], *, first: bool) -> bytes:
         """A chunk.
@@ -51,7 +51,7 @@ class Chunks:
             name: self.types.get(name, pa.string()) if alias is None else pa.type_for_alias(alias)
             for name, alias in header.items()
         }
-        schema = pa.schema(list(kinds.items()), {f"neurogame.{name}": text for name, text in self.papers.items()})
+        schema = pa.schema(list(kinds.items()), {f"neurogame.{name}": text for name, text in self.metadata.items()})
         columns = []
         for name, kind in kinds.items():
             typed = name in self.types or header[name] is not None
@@ -79,7 +79,7 @@ def pack(stream: Path, goal: Path, kind: str, rows: str) -> None:
 
     Args:
         stream: the chunks in their order.
-        goal: written anew.
+        goal: the file to write.
         kind: ".parquet" or ".arrow".
         rows: digest of the rows of the source.
     """
@@ -87,11 +87,11 @@ def pack(stream: Path, goal: Path, kind: str, rows: str) -> None:
     from pyarrow import parquet
 
     with pa.OSFile(str(stream)) as file, pa.OSFile(str(goal), "wb") as sink:
-        found = pa.ipc.open_stream(file)
-        schema = found.schema.with_metadata({**(found.schema.metadata or {}), _ROWS: rows})
+        chunks = pa.ipc.open_stream(file)
+        schema = chunks.schema.with_metadata({**(chunks.schema.metadata or {}), _ROWS: rows})
         make = parquet.ParquetWriter if kind == ".parquet" else pa.ipc.new_file
         with make(sink, schema) as out:
-            for table in _grouped(found, schema):
+            for table in _grouped(chunks, schema):
                 out.write_table(table)
 
 
@@ -113,7 +113,7 @@ def _taken(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def metadata(path: Path) -> dict[str, str]:
-    """What a file says of itself: version, model, digest, rows; empty if it is none of ours."""
+    """Version, model, digest and rows from the metadata of a file; empty if this package did not write it."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -122,8 +122,8 @@ def metadata(path: Path) -> dict[str, str]:
             schema = parquet.read_schema(file) if path.suffix.lower() == ".parquet" else pa.ipc.open_file(file).schema
     except (pa.ArrowException, OSError):
         return {}
-    found = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-    return {key.removeprefix("neurogame."): text for key, text in found.items() if key.startswith("neurogame.")}
+    entries = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+    return {key.removeprefix("neurogame."): text for key, text in entries.items() if key.startswith("neurogame.")}
 
 
 def is_of(path: Path, rows: str) -> bool:

@@ -93,7 +93,7 @@ def _cache() -> Path:
 
 
 def _private() -> Path:
-    """A folder of this process alone, which nobody else can write to, removed at exit."""
+    """A folder that only this user can write to, removed at exit."""
     folder = tempfile.mkdtemp(prefix="neurogame-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
@@ -133,7 +133,7 @@ def _build(compiler: str, folder: Path) -> Path:
 
 
 def _check_private(folder: Path) -> None:
-    """Nobody else can put a file into this folder, or another folder in its place.
+    """Whether no other user can put a file into this folder, or another folder in its place.
 
     A folder of our own that its group can write to (umask 002) is closed to the group. Above it, a folder that all may
     write to must be sticky, as /tmp is: then only its owner can rename what is in it.
@@ -146,17 +146,17 @@ def _check_private(folder: Path) -> None:
     if not _is_own(resolved):
         raise PermissionError(f"{folder} belongs to another user: no code is loaded from there")
     for parent in resolved.parents:
-        found = parent.stat()
-        foreign = found.st_uid not in (0, os.geteuid())
-        if foreign or (found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX):
+        status = parent.stat()
+        foreign = status.st_uid not in (0, os.geteuid())
+        if foreign or (status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX):
             raise PermissionError(f"{parent} can be changed by other users: no code is loaded from {folder}")
 
 
 def _is_own(path: Path) -> bool:
     """A file or folder of this user that others cannot write to, and no link."""
-    found = path.lstat()
-    user = os.geteuid() if hasattr(os, "geteuid") else found.st_uid
-    return found.st_uid == user and not found.st_mode & _BY_OTHERS and not stat.S_ISLNK(found.st_mode)
+    status = path.lstat()
+    user = os.geteuid() if hasattr(os, "geteuid") else status.st_uid
+    return status.st_uid == user and not status.st_mode & _BY_OTHERS and not stat.S_ISLNK(status.st_mode)
 
 
 def _run(command: list[str]) -> None:

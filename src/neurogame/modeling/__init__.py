@@ -3,9 +3,9 @@
 Importing this package registers them with transformers' Auto classes; a model itself is imported when it is asked for.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from neurogame._lazy import lazy
 from neurogame.modeling.baselines import DamConfig, EsimConfig
 from neurogame.modeling.configuration import NeuroGameConfig
 from neurogame.modeling.registration import register
@@ -34,14 +34,5 @@ __all__ = [
     "overhead",
 ]
 
+__getattr__, __dir__ = lazy(__name__, _LATER)
 register()
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})

@@ -25,7 +25,7 @@ NAME = "neurogame"  # of the implementation, and of what a layer carries
 UNSUPPORTED = ("softcap", "s_aux", "position_bias")  # what other logits than q·k/√d are made of
 
 
-class GameTerms(nn.Module):
+class HeadTerms(nn.Module):
     """ω and μ of the heads of one attention layer."""
 
     def __init__(self, heads: int, *, iterations: int = 2, strength: float = 0.0, background: float = 0.0) -> None:
@@ -143,7 +143,7 @@ def use_neurogame_attention(
     for layer in layers:
         heads = getattr(layer, "num_attention_heads", None) or getattr(layer, "num_heads", None)
         heads = heads or layer.config.num_attention_heads
-        terms = GameTerms(int(heads), iterations=iterations, strength=strength, background=background)
+        terms = HeadTerms(int(heads), iterations=iterations, strength=strength, background=background)
         one = next(layer.parameters())
         layer.add_module(NAME, terms.to(device=one.device, dtype=one.dtype))
     return model

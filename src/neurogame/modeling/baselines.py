@@ -11,7 +11,7 @@ from transformers.configuration_utils import PreTrainedConfig
 
 from neurogame.labels import ID2LABEL, LABEL2ID
 from neurogame.modeling.configuration import check_labels_number, paired_labels
-from neurogame.validation import check_choice, check_count
+from neurogame.validation import check_choice, check_count, check_positive
 
 Trainable = Literal["all", "missing", "none"]
 
@@ -51,8 +51,7 @@ class WordPairConfig(PreTrainedConfig):
         check_choice("embeddings_trainable", self.embeddings_trainable, Trainable)
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout!r}")
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be > 0, got {self.temperature!r}")
+        check_positive("temperature", self.temperature)
         self.id2label, self.label2id = paired_labels(self.id2label, self.label2id)
 
 

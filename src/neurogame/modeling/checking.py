@@ -3,7 +3,7 @@
 transformers opens a folder trustingly. An index of shards may point anywhere, and to pickles; a number in
 `config.json` may ask for more memory than there is, long before weights and configuration are compared; an adapter
 or a kernel is fetched from the hub. What is refused here is refused in one line, by `ModelError`. Only local folders
-are looked at; what `from_pretrained` is told to keep it safe is `SAFELY`.
+are looked at; `SAFELY` holds the options that keep `from_pretrained` safe.
 """
 
 import json
@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig
 from transformers.initialization import no_init_weights
 
-from neurogame.labels import UnknownLabelError, canonical
+from neurogame.labels import spelled
 from neurogame.printing import printable
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -86,9 +86,9 @@ def check_folder(folder: Path, auto: Any) -> None:
     shapes = [shape for file in _weights(folder) for shape in _shapes(file)]
     _check_sizes(folder, config, shapes)
     try:
-        found = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        described = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         with torch.device("meta"), no_init_weights():
-            model = auto.from_config(found, trust_remote_code=False)
+            model = auto.from_config(described, trust_remote_code=False)
     except UNLOADABLE as error:
         raise ModelError(f"{folder} cannot be loaded: {short(error)}") from error
     asked, there = (sum(map(math.prod, sizes)) for sizes in ([p.shape for p in model.parameters()], shapes))
@@ -100,7 +100,7 @@ def check_folder(folder: Path, auto: Any) -> None:
 
 
 def refuse_unused(name: Any, unexpected: Iterable[str]) -> None:
-    """Layers beyond those that the configuration counts would be left out without a word, and the answers be others."""
+    """Layers beyond those that the configuration counts would be dropped silently, and the answers change."""
     unused = sorted(key for key in unexpected if re.search(r"\.\d+\.", key))
     if unused:
         raise ModelError(
@@ -131,9 +131,9 @@ def check_labels(id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any]
     names = {int(i): str(label) for i, label in (id2label or {}).items()}
     if sorted(names) != list(range(len(names))):
         raise ModelError(f"{name}: id2label must number its labels 0 to {len(names) - 1}, got {sorted(names)!r:.80}")
-    spelled = {_spelled(label): i for label, i in (label2id or {}).items()}
+    ids = {spelled(label): i for label, i in (label2id or {}).items()}
     for i, label in sorted(names.items()):
-        other = spelled.get(_spelled(label), i)
+        other = ids.get(spelled(label), i)
         if str(other) != str(i):
             raise ModelError(
                 f"{name}: id2label says that {label!r} is logit {i}, label2id that it is {other!r:.40}; "
@@ -141,22 +141,15 @@ def check_labels(id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any]
             )
 
 
-def _spelled(label: object) -> str:
-    try:
-        return canonical(label) or str(label)
-    except UnknownLabelError:
-        return str(label)
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file that holds an object."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not a valid JSON file: {short(error)}") from error
-    if not isinstance(found, dict):
-        raise ModelError(f"{path} is not a valid JSON object, but {type(found).__name__}")
-    return found
+    if not isinstance(content, dict):
+        raise ModelError(f"{path} is not a valid JSON object, but {type(content).__name__}")
+    return content
 
 
 def _refuse_foreign(folder: Path, config: Mapping[str, Any]) -> None:
@@ -208,10 +201,10 @@ def _shapes(file: Path) -> list[tuple[int, ...]]:
     """Of all tensors in a file; those without a number in them may have any shape, and are left out."""
     try:
         with safe_open(file, framework="pt") as weights:
-            found = [tuple(weights.get_slice(name).get_shape()) for name in weights.keys()]  # noqa: SIM118 — no mapping
+            shapes = [tuple(weights.get_slice(name).get_shape()) for name in weights.keys()]  # noqa: SIM118 — no mapping
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{file.parent}: {file.name} is damaged or cut short ({short(error)})") from error
-    return [shape for shape in found if math.prod(shape)]
+    return [shape for shape in shapes if math.prod(shape)]
 
 
 def _check_sizes(folder: Path, config: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> None:

@@ -15,7 +15,7 @@ from neurogame.attention import PRESETS, AttentionConfig
 from neurogame.labels import ID2LABEL, LABEL2ID
 from neurogame.modeling.checking import UNLOADABLE, ModelError, short
 from neurogame.readout import Spins
-from neurogame.validation import check_choice, check_count
+from neurogame.validation import check_choice, check_count, check_positive
 
 Head = Literal["neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget"]
 Activation = Literal["gelu", "relu"]
@@ -137,8 +137,7 @@ class NeuroGameConfig(PreTrainedConfig):
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout!r}")
         if not 0.0 < self.budget < 1.0:
             raise ValueError(f"budget must be between 0 and 1, the share of tokens that is on, got {self.budget!r}")
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be > 0, got {self.temperature!r}")
+        check_positive("temperature", self.temperature)
         self._check_readout()
         self.attention_config()
 
@@ -192,11 +191,11 @@ class NeuroGameConfig(PreTrainedConfig):
         return self.encoder if isinstance(self.encoder, PreTrainedConfig) else self
 
     def to_dict(self) -> dict[str, Any]:
-        """What is saved; where on a machine the encoder was loaded from is nobody else's business."""
-        found: dict[str, Any] = super().to_dict()
-        if isinstance(found.get("encoder"), dict):
-            found["encoder"].pop("_name_or_path", None)
-        return found
+        """What is saved, without the path that the encoder was loaded from."""
+        saved: dict[str, Any] = super().to_dict()
+        if isinstance(saved.get("encoder"), dict):
+            saved["encoder"].pop("_name_or_path", None)
+        return saved
 
     @classmethod
     def get_config_dict(
@@ -204,14 +203,14 @@ class NeuroGameConfig(PreTrainedConfig):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The saved dictionary; that of a plain encoder becomes the `encoder` of a new one."""
         where = {key: kwargs[key] for key in WHERE if key in kwargs}
-        found, kwargs = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
-        if found and found.get("model_type", cls.model_type) != cls.model_type:
-            found = {"model_type": cls.model_type, "encoder": encoder_only(found)}
-        given = {**found, **kwargs}
+        saved, kwargs = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        if saved and saved.get("model_type", cls.model_type) != cls.model_type:
+            saved = {"model_type": cls.model_type, "encoder": encoder_only(saved)}
+        given = {**saved, **kwargs}
         if given.get("players", cls.players) == "words" and not given.get("special_token_ids"):
-            found = {**found, "special_token_ids": _ids_of(pretrained_model_name_or_path, where)}
+            saved = {**saved, "special_token_ids": _ids_of(pretrained_model_name_or_path, where)}
             kwargs.pop("special_token_ids", None)
-        return found, kwargs
+        return saved, kwargs
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
@@ -276,9 +275,7 @@ def _configuration(name: str) -> Any:
     try:
         return AutoConfig.from_pretrained(name, trust_remote_code=False)
     except UNLOADABLE as error:
-        raise ModelError(
-            f"encoder = {name!r:.80} is neither a folder here nor to be had from the hub: {short(error)}"
-        ) from error
+        raise ModelError(f"encoder = {name!r:.80} is neither a folder here nor on the hub: {short(error)}") from error
 
 
 def special_token_ids(tokenizer: Any) -> list[int]:
@@ -292,9 +289,9 @@ def _ids_of(name: Any, where: dict[str, Any]) -> list[int]:
     from neurogame.modeling.loading import load_tokenizer  # imports all that transformers' models need
 
     try:
-        found = special_token_ids(load_tokenizer(name, **where))
+        ids = special_token_ids(load_tokenizer(name, **where))
     except ValueError as error:
         raise ValueError(f"players = 'words' needs the special tokens, or special_token_ids: {error}") from error
-    if not found:
+    if not ids:
         raise ValueError(f"players = 'words': the tokenizer of {name} has no special tokens; use players = 'all'")
-    return found
+    return ids

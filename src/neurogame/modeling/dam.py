@@ -4,7 +4,7 @@
 
 The frame (`WordPairModel`) takes one sequence "premise hypothesis", embeds its words, divides it by
 `token_type_ids`, and computes the loss; a model says how the two sides become one vector z and how z becomes
-logits. Its configuration is in `baselines`, word vectors and the tokenizer are in `words`.
+logits. Its configuration is in `baselines`, its words are in `word_vectors`, `word_tokenizer` and `word_embedding`.
 """
 
 from itertools import pairwise
@@ -22,14 +22,8 @@ from neurogame.modeling.baselines import DamConfig, WordPairConfig
 from neurogame.modeling.checking import safely
 from neurogame.modeling.loading import copy_unaligned
 from neurogame.modeling.losses import Mixup, classification_loss, mix
-from neurogame.modeling.words import (
-    Source,
-    Vectors,
-    WordEmbedding,
-    embedding_matrix,
-    missing_rows,
-    read_vectors,
-)
+from neurogame.modeling.word_embedding import WordEmbedding, embedding_matrix, missing_rows
+from neurogame.modeling.word_vectors import Source, Vectors, read_vectors
 
 
 class Side(NamedTuple):
@@ -69,8 +63,8 @@ class WordPairModel(PreTrainedModel):
         """A new model for a tokenizer, with pretrained word vectors if given.
 
         Args:
-            tokenizer: see `words.build_tokenizer`.
-            source: a file or package for `words.read_vectors`, or what it returns; None: random vectors.
+            tokenizer: see `word_tokenizer.build_tokenizer`.
+            source: a file or package for `word_vectors.read_vectors`, or what it returns; None: random vectors.
             seed: of the parameters and of the vectors of missing words.
             options: fields of the configuration.
         """
@@ -206,7 +200,7 @@ def split(
     if token_type_ids is None:
         raise ValueError(
             "token_type_ids are missing: they say which words are the premise's (0) and which the hypothesis's (1);"
-            " a tokenizer of words.build_tokenizer makes them"
+            " a tokenizer of word_tokenizer.build_tokenizer makes them"
         )
     real = torch.ones_like(token_type_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
     for name, given in (("token_type_ids", token_type_ids), ("attention_mask", real)):

@@ -3,7 +3,7 @@
     premise, hypothesis ──BiLSTM──▶ ──align, enhance──▶ ──BiLSTM──▶ mean and maximum ──MLP──▶ logits
 
 What it shares with decomposable attention (input, division into sides, loss) is in `dam`; word vectors
-and the tokenizer are in `words`.
+and the tokenizer are in `word_vectors` and `word_tokenizer`.
 """
 
 import torch
@@ -45,10 +45,10 @@ class EsimForSequenceClassification(WordPairModel):
 
     def pool(self, a: Side, b: Side) -> Float[Tensor, "batch pooled"]:
         """[mean v_a; max v_a; mean v_b; max v_b]"""
-        x, y = self._encoded(a), self._encoded(b)  # (batch, words, 2·width)
+        x, y = self._encode(a), self._encode(b)  # (batch, words, 2·width)
         scores = x @ y.mT  # (batch, premise, hypothesis)
-        composed_a = self._composed(x, align(scores, y, b.real), a.real)
-        composed_b = self._composed(y, align(scores.mT, x, a.real), b.real)
+        composed_a = self._compose(x, align(scores, y, b.real), a.real)
+        composed_b = self._compose(y, align(scores.mT, x, a.real), b.real)
         return torch.cat((mean_max(composed_a, a.real), mean_max(composed_b, b.real)), dim=-1)
 
     def classify(self, z: Float[Tensor, "batch pooled"]) -> Float[Tensor, "batch labels"]:
@@ -57,11 +57,11 @@ class EsimForSequenceClassification(WordPairModel):
         logits: Tensor = self.classifier(self._dropout(hidden))
         return logits
 
-    def _encoded(self, side: Side) -> Float[Tensor, "batch words features"]:
+    def _encode(self, side: Side) -> Float[Tensor, "batch words features"]:
         x = variational_dropout(side.x, self.config.dropout, training=self.training)
         return run_lstm(self.encoder, x, side.real)
 
-    def _composed(self, x: Tensor, aligned: Tensor, real: Tensor) -> Float[Tensor, "batch words features"]:
+    def _compose(self, x: Tensor, aligned: Tensor, real: Tensor) -> Float[Tensor, "batch words features"]:
         enhanced = torch.cat((x, aligned, x - aligned, x * aligned), dim=-1)
         inferred = torch.relu(self.project(enhanced))
         return run_lstm(

@@ -1,6 +1,6 @@
 """Reading saved weights: a trained classifier, an encoder to go under a new head, the tokenizer beside them.
 
-How a model of ours is built around an encoder is in `modeling.model`; which folder is meant is `opening`'s business.
+How a model of ours is built around an encoder is in `modeling.model`; `opening` finds the folder.
 """
 
 import inspect
@@ -79,23 +79,23 @@ def load_tokenizer(name: Any, **where: Any) -> PreTrainedTokenizerBase:
     """
     try:
         with no_panic(name):
-            found = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **where)
-        words = len(found) - len(set(found.all_special_ids))
+            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **where)
+        words = len(tokenizer) - len(set(tokenizer.all_special_ids))
     except ModelError:
         raise
     except Exception as error:  # tokenizers raises nothing more special
         raise ModelError(f"{name}: tokenizer.json is missing or damaged ({short(error)})") from error
     if words < 1:
         raise ModelError(f"{name} holds no tokenizer; save one beside the model (tokenizer.json): it has no words")
-    inputs = found.model_input_names
+    inputs = tokenizer.model_input_names
     if "input_ids" not in (inputs or ()):
         raise ModelError(f"{name}: the tokenizer's model_input_names must have 'input_ids' in it, got {inputs!r:.80}")
-    limit = found.model_max_length
+    limit = tokenizer.model_max_length
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 1 <= limit < math.inf:
         raise ModelError(f"{name}: the tokenizer's model_max_length must be a number of tokens, got {limit!r:.40}")
     with no_panic(name):  # parts of it are used for the first time when a text comes
-        found("a", "b", verbose=False)
-    return found
+        tokenizer("a", "b", verbose=False)
+    return tokenizer
 
 
 def encoder_class(config: Any) -> type[PreTrainedModel]:
@@ -118,7 +118,7 @@ def without_pooler(config: Any) -> dict[str, bool]:
 def load_encoder(name: Any, config: Any, **options: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
     """A pretrained encoder, from a checkpoint of the encoder itself or of a task on it; and the loader's own record.
 
-    What the task left in the file (its head, the pooler) is dropped without a word. A checkpoint that
+    What the task left in the file (its head, the pooler) is dropped silently. A checkpoint that
     lacks weights of the encoder, has them in other shapes, or as a pickle, is refused.
 
     Args:
@@ -128,7 +128,7 @@ def load_encoder(name: Any, config: Any, **options: Any) -> tuple[PreTrainedMode
     """
     options |= without_pooler(config)
     with _no_report():
-        encoder, record = _opened(AutoModel, name, config=config, **options)
+        encoder, record = _load(AutoModel, name, config=config, **options)
     refuse_incomplete(name, encoder, record)
     copy_unaligned(encoder)
     return encoder, record
@@ -137,7 +137,7 @@ def load_encoder(name: Any, config: Any, **options: Any) -> tuple[PreTrainedMode
 def load_classifier(name: Any, **options: Any) -> PreTrainedModel:
     """transformers' own classifier of the family: its encoder as the checkpoint has it, its head loaded or new."""
     with _no_report():
-        model, record = _opened(AutoModelForSequenceClassification, name, **options)
+        model, record = _load(AutoModelForSequenceClassification, name, **options)
     refuse_incomplete(name, model, record, part=f"{model.base_model_prefix}.")
     copy_unaligned(model)
     return model
@@ -156,13 +156,13 @@ def load_trained(name: str, *, fault: str = "cannot be loaded", named: bool = Fa
     """
     try:
         with no_bar():
-            model, record = _opened(AutoModelForSequenceClassification, name, dtype=torch.float32)
+            model, record = _load(AutoModelForSequenceClassification, name, dtype=torch.float32)
     except ModelError:
         raise
     except UNLOADABLE as error:
         raise ModelError(f"{name} {fault}: {short(error)}") from error
     folder = Path(name)
-    if folder.is_dir() and not named:  # as the file has them: a configuration of ours mends what it can
+    if folder.is_dir() and not named:  # as the file has them: a configuration of ours corrects them where it can
         config = read_json(folder / CONFIG)
         check_labels(config.get("id2label"), config.get("label2id"), name)
     wrong = sorted(str(entry[0] if isinstance(entry, tuple | list) else entry) for entry in record["mismatched_keys"])
@@ -181,7 +181,7 @@ def load_trained(name: str, *, fault: str = "cannot be loaded", named: bool = Fa
     return model
 
 
-def _opened(auto: Any, name: Any, **options: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
+def _load(auto: Any, name: Any, **options: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
     """What an Auto class makes of a folder or a name, safetensors only, with the record of what was not found there."""
     folder = Path(str(name), options.get("subfolder") or "")
     if folder.is_dir():
@@ -207,9 +207,9 @@ def refuse_incomplete(name: Any, model: PreTrainedModel, record: dict[str, Any],
             f"{name} lacks {len(missing)} of the {total} weights of a {model.config.model_type} encoder, "
             f"{missing[0]} among them; is it a checkpoint of another model?"
         )
-    for key, found, needed in record["mismatched_keys"]:
+    for key, shape, needed in record["mismatched_keys"]:
         if inside(key):
-            raise ValueError(f"{name}: {key} has shape {list(found)}, but config.json asks for {list(needed)}")
+            raise ValueError(f"{name}: {key} has shape {list(shape)}, but config.json asks for {list(needed)}")
 
 
 def quiet() -> None:

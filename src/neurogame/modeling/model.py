@@ -101,7 +101,7 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
     def _initialize_weights(self, module: nn.Module, *_: Any) -> None:
         """A pooling is always asked, also if all its parameters are in modules below it.
 
-        By default transformers leaves such a module of foreign code out, lest it overwrite what was loaded.
+        By default transformers skips such modules of other packages, which might overwrite loaded weights.
         Ours do not: they draw through torch.nn.init, which skips loaded tensors while this runs.
         """
         super()._initialize_weights(module)
@@ -153,8 +153,8 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
     ) -> Bool[Tensor, "batch tokens"]:
         """Which tokens are pooled: the real ones, without [CLS] and [SEP] if only words play.
 
-        A text of special tokens alone keeps them: an attention needs a token. A game readout does not: nobody plays,
-        and the logits are b.
+        A text of special tokens alone keeps them: an attention needs a token. A game readout does not: without
+        players the logits are b.
         """
         if self.config.players == "all":
             return real
@@ -241,9 +241,9 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         if self.config.readout == "game":
             inputs["output_hidden_states"] = True
         known = {key: value for key, value in inputs.items() if value is not None and self._takes(key)}
-        found = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **known)
-        x = found[0] if self.config.readout == "ffn" else self.side_by_side(found.hidden_states)
-        hidden, attentions = getattr(found, "hidden_states", None), getattr(found, "attentions", None)
+        answer = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **known)
+        x = answer[0] if self.config.readout == "ffn" else self.side_by_side(answer.hidden_states)
+        hidden, attentions = getattr(answer, "hidden_states", None), getattr(answer, "attentions", None)
         return Encoded(x.to(self.classifier.dtype), hidden, attentions)
 
     def pool(
@@ -392,10 +392,10 @@ def width(config: NeuroGameConfig) -> int:
     def missed(width: int) -> int:
         return abs(classifier_size(pooling.output_size, width, layers, labels) - goal)
 
-    found = 1
-    while missed(found + 1) < missed(found):
-        found += 1
-    return found
+    best = 1
+    while missed(best + 1) < missed(best):
+        best += 1
+    return best
 
 
 def overhead(model: NeuroGameForSequenceClassification) -> int:
@@ -411,7 +411,7 @@ def _is_encoder(name: Any, where: dict[str, Any]) -> bool:
     """Whether a folder or hub name holds a plain encoder (or a task on one), and not a NeuroGame model."""
     if name is None:  # weights come as a state_dict
         return False
-    found, _ = PreTrainedConfig.get_config_dict(name, **where)
-    if "model_type" not in found:
+    config, _ = PreTrainedConfig.get_config_dict(name, **where)
+    if "model_type" not in config:
         raise ValueError(f"{name}: config.json has no model_type; is it the folder of a model?")
-    return bool(found["model_type"] != NeuroGameConfig.model_type)
+    return bool(config["model_type"] != NeuroGameConfig.model_type)

@@ -1,7 +1,7 @@
 """Our models are known to transformers' Auto classes at once, and imported when one is made.
 
 `PreTrainedModel` takes seconds to import, a configuration does not. So each configuration is registered with a
-stand-in for its model, which imports it as soon as it is asked for anything.
+stand-in for its model, which imports it on first use.
 """
 
 import importlib

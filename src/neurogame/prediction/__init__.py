@@ -1,6 +1,6 @@
-"""Predictions for a file of pairs of any size: in constant memory, resumed after a kill, dealt out to many machines.
+"""Predictions for a file of pairs of any size: in constant memory, resumed after a crash, sharded over many machines.
 
-`predict_file` is in `file`; what its lines look like in `lines`, how they survive in `neurogame.jobs`. How a file
+`predict_file` is in `file`; the formats of its lines in `lines`, chunks and resuming in `neurogame.jobs`. How a file
 becomes pairs is in `data.reading`.
 
 What a line of output holds: the row's own columns under their own names (an id, a genre …), premise and

@@ -1,7 +1,7 @@
 """`predict_file`: the predictions for a file of pairs, read and written as a stream.
 
 A chunk of rows is read, predicted and written before the next; chunks are the same for any number of processes, so an
-interrupted run that goes on, and several processes that share a file, write the bytes that one would have written.
+interrupted run that is resumed, and several processes that share a file, write the bytes that one would have written.
 How that is done is in `neurogame.jobs`.
 """
 
@@ -24,7 +24,7 @@ from neurogame.jobs import parts, tables
 from neurogame.jobs.parts import Part, PartError, Shard
 from neurogame.jobs.source import Reading, file_digest, fingerprint, is_damage, repeatable
 from neurogame.nli import NLI, Prediction, Progress
-from neurogame.prediction.lines import CsvLines, JsonLines, Lines, TableRows, TextLines
+from neurogame.prediction.lines import CsvLines, JsonLines, LineWriter, TableRows, TextLines
 from neurogame.validation import check_count
 
 __all__ = ["CHUNK", "FORMATS", "Done", "already", "check", "fingerprint", "predict_file"]
@@ -54,7 +54,7 @@ class Done:
     def summary(self) -> str:
         """One line, and one for each malformed row that is shown."""
         if self.already:
-            return "the file is there already, nothing is left to do"
+            return "the output exists already, nothing to do"
         said = [f"{self.pairs} {'pair' if self.pairs == 1 else 'pairs'} labelled"]
         if self.resumed:
             said[0] += f" ({self.resumed} of them before)"
@@ -99,10 +99,9 @@ def predict_file(
         on_error: whether a malformed row ends everything or is skipped and counted.
         batch_size: pairs per forward pass.
         as_json: on stdout, JSON lines instead of label, probability, premise and hypothesis between tabs.
-        progress: told of each batch.
+        progress: called after each batch.
         chunk: rows in memory at a time; their predictions are written before the next are read.
-        resume: go on where an interrupted run stopped; from the start if there is none, and if the output is there
-            nothing is done.
+        resume: continue an interrupted run, or start one; does nothing if the output exists.
         shard: label only this part of the chunks. The part that is complete last puts all of them together.
 
     Returns:
@@ -136,18 +135,18 @@ def predict_file(
             "batch_size": batch_size,
             "chunk": chunk,
         }
-        papers = {"version": __version__, "model": str(getattr(nli, "name", "")), "digest": model}
+        metadata = {"version": __version__, "model": str(getattr(nli, "name", "")), "digest": model}
         with Part(goal, shard, job, source=file_digest(source), resume=resume) as part:
             before = part.at.kept.get("pairs", 0)
             try:
                 if not part.at.ended:
-                    sink = _Sink(goal, str(source), papers)
+                    sink = _Sink(goal, str(source), metadata)
                     _to_part(say, reading, part, shard, sink, str(source), progress)
             except BaseException as error:
                 if again and is_damage(error):
                     part.suspend()
                 elif not again or (isinstance(error, DataError) and not isinstance(error, PartError)):
-                    part.discard()  # nobody could go on with it: the source has to change
+                    part.discard()  # it could not be resumed: the source has to change
                 raise
         return _done(part.at.kept, shard, before, *parts.finish(goal, shard.count))
 
@@ -186,7 +185,7 @@ def check(
 
 
 def already(output: Path, shard: Shard) -> Done | None:
-    """What `resume` has to say of an output that is there: nothing is left to do."""
+    """The result of `resume` where the output exists: nothing to do."""
     if not output.exists():
         return None
     parts.finish(output, shard.count)  # a process may have died between its last steps
@@ -194,7 +193,7 @@ def already(output: Path, shard: Shard) -> Done | None:
 
 
 def _suffix(path: Path) -> str:
-    """Of the format; "" for a table that is to be gzipped, which nobody reads."""
+    """Of the format; "" for a gzipped table, which is no format."""
     inner = Path(path.name.lower().removesuffix(".gz"))
     return "" if tables.is_table(inner) and not tables.is_table(path) else inner.suffix
 
@@ -212,28 +211,28 @@ def _to_stdout(say: Say, reading: Reading, source: str, *, as_json: bool) -> Don
     sink = JsonLines(sys.stdout) if as_json else TextLines(sys.stdout)
     truncated = 0
     for pairs in _pairs(reading, source):
-        found = say(pairs)
-        sink.write(pairs, found)
-        truncated += sum(prediction.truncated for prediction in found)
+        predictions = say(pairs)
+        sink.write(pairs, predictions)
+        truncated += sum(prediction.truncated for prediction in predictions)
     return Done(reading.pairs, truncated, reading.malformed_count, tuple(reading.malformed))
 
 
 class _Sink:
     """The lines of a file, and each chunk as the bytes that are stored; gzipped chunks in a row are a gzipped file."""
 
-    lines: Lines
+    lines: LineWriter
 
-    def __init__(self, output: Path, source: str, papers: Mapping[str, str]) -> None:
+    def __init__(self, output: Path, source: str, metadata: Mapping[str, str]) -> None:
         self._text, self._bytes = io.StringIO(newline=""), io.BytesIO()
         self._gzipped = output.suffix.lower() == ".gz"
         if tables.is_table(output):
             kind = kind_of(source) if repeatable(source) else None
             types = columnar.types(source, str(kind)) if kind in COLUMNAR else None
-            self.lines = TableRows(self._bytes, tables.Chunks(papers, types))
+            self.lines = TableRows(self._bytes, tables.Chunks(metadata, types))
         else:
             self.lines = CsvLines(self._text) if _suffix(output) == ".csv" else JsonLines(self._text)
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         """What has been written since the last call."""
         data = self._bytes.getvalue() + self._text.getvalue().encode("utf-8", "backslashreplace")
         for file in (self._text, self._bytes):
@@ -257,12 +256,12 @@ def _to_part(
             if progress is not None:
                 progress(len(pairs))
             continue
-        found = say(pairs)
-        sink.lines.write(pairs, found)
+        predictions = say(pairs)
+        sink.lines.write(pairs, predictions)
         kept["pairs"] += len(pairs)
-        kept["truncated"] += sum(prediction.truncated for prediction in found)
+        kept["truncated"] += sum(prediction.truncated for prediction in predictions)
         kept["left_out"] = [*dict.fromkeys([*kept["left_out"], *sink.lines.left_out])]
-        part.write(reading.mark(chunk, **kept), sink.taken())
+        part.write(reading.mark(chunk, **kept), sink.take())
     reading.check_end(chunk, start, part.path)
     whole = {"malformed_count": reading.malformed_count, "malformed": reading.malformed}
     part.write(reading.mark(chunk + 1, ended=True, **kept, **whole), b"")

@@ -14,7 +14,7 @@ from neurogame.printing import printable
 _OURS = frozenset({"premise", "hypothesis", "gold", *Prediction.__dataclass_fields__})  # of a line of JSON
 
 
-class Lines(Protocol):
+class LineWriter(Protocol):
     """What becomes of a chunk."""
 
     left_out: dict[str, None]  # columns for which there is no place
@@ -22,7 +22,7 @@ class Lines(Protocol):
     def meet(self, pairs: Sequence[Pair]) -> None:
         """The chunk that comes next, from any process."""
 
-    def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
+    def write(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> None:
         """The chunk met last."""
 
 
@@ -46,9 +46,9 @@ class _AnyColumns:
 class JsonLines(_AnyColumns):
     """One object per pair; half a surrogate pair, which JSON can hold and UTF-8 cannot, stays as JSON writes it."""
 
-    def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
+    def write(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> None:
         """A line for each pair."""
-        for pair, said in zip(pairs, found, strict=True):
+        for pair, said in zip(pairs, predictions, strict=True):
             gold = _gold(pair)
             row = {name: value for name, value in pair.extras.items() if name not in _OURS}
             row |= {"premise": pair.premise, "hypothesis": pair.hypothesis}
@@ -61,9 +61,9 @@ class JsonLines(_AnyColumns):
 class TextLines(_AnyColumns):
     """Label, its probability, premise, hypothesis, between tabs: for reading, and for `cut` and `sort`."""
 
-    def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
+    def write(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> None:
         """A line for each pair."""
-        for pair, said in zip(pairs, found, strict=True):
+        for pair, said in zip(pairs, predictions, strict=True):
             texts = (printable(" ".join(text.split())) for text in (pair.premise, pair.hypothesis))
             self.file.write("\t".join((said.label, f"{said.probabilities[said.label]:.3f}", *texts)) + "\n")
         self.file.flush()
@@ -87,9 +87,9 @@ class _Table:
             self.own = dict.fromkeys(name for pair in pairs for name in pair.extras)
             self.labelled = any(_gold(pair) is not None for pair in pairs)
 
-    def _rows(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> tuple[list[str], list[dict[str, Any]]]:
+    def _rows(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> tuple[list[str], list[dict[str, Any]]]:
         """The header, and the rows of the chunk met last; columns for which the header has no place are noted."""
-        answers = [_answer(pair, said) for pair, said in zip(pairs, found, strict=True)]
+        answers = [_answer(pair, said) for pair, said in zip(pairs, predictions, strict=True)]
         names = answers[0] if answers else {}
         header = [
             *(name for name in self.own or () if name not in names),
@@ -109,12 +109,12 @@ class CsvLines(_Table):
         super().__init__()
         self.out = csv.writer(file)
 
-    def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
+    def write(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> None:
         """The rows of the chunk met last, under the header if it is the first."""
-        header, rows = self._rows(pairs, found)
+        header, rows = self._rows(pairs, predictions)
         if self.first:
             self.out.writerow(header)
-        for row, said in zip(rows, found, strict=True):
+        for row, said in zip(rows, predictions, strict=True):
             row |= {name: f"{p:.6f}" for name, p in _probabilities(said).items()}
             self.out.writerow([_cell(row.get(name)) for name in header])
 
@@ -126,13 +126,13 @@ class TableRows(_Table):
         super().__init__()
         self.file, self.chunks = file, chunks
 
-    def write(self, pairs: Sequence[Pair], found: Sequence[Prediction]) -> None:
+    def write(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> None:
         """The rows of the chunk met last, behind the schema if it is the first."""
-        header, rows = self._rows(pairs, found)
+        header, rows = self._rows(pairs, predictions)
         if not rows:
             return
         ours: dict[str, str] = dict.fromkeys(("premise", "hypothesis", "gold", "label"), "string")
-        ours |= {"truncated": "bool", **dict.fromkeys(_probabilities(found[0]), "double")}
+        ours |= {"truncated": "bool", **dict.fromkeys(_probabilities(predictions[0]), "double")}
         for row in rows:
             row["gold"] = None if row["gold"] is None else str(row["gold"])
         self.file.write(self.chunks.message({name: ours.get(name) for name in header}, rows, first=self.first))
@@ -144,8 +144,8 @@ def _probabilities(said: Prediction) -> dict[str, float]:
 
 def _answer(pair: Pair, said: Prediction) -> dict[str, Any]:
     """Our columns of a table."""
-    found = {"premise": pair.premise, "hypothesis": pair.hypothesis, "gold": _gold(pair), "label": said.label}
-    return found | _probabilities(said) | {"truncated": said.truncated}
+    columns = {"premise": pair.premise, "hypothesis": pair.hypothesis, "gold": _gold(pair), "label": said.label}
+    return columns | _probabilities(said) | {"truncated": said.truncated}
 
 
 def _cell(value: Any) -> Any:

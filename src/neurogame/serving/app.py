@@ -82,12 +82,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; 422 for a key that is given twice, and for more keys than any valid one has."""
     if len(pairs) > KEYS:
         raise HTTPException(422, f"an object has {len(pairs)} keys; at most {KEYS} are taken")
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in content:
             raise HTTPException(422, f"{cut(name)}: given twice")
-        found[name] = value
-    return found
+        content[name] = value
+    return content
 
 
 class StrictRoute(APIRoute):
@@ -142,7 +142,9 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        exception_handlers=dict.fromkeys((HTTPException, RequestValidationError, BusyError, ValueError), _failed),
+        exception_handlers=dict.fromkeys(
+            (HTTPException, RequestValidationError, BusyError, ValueError), _error_response
+        ),
     )
     app.state.engine, app.state.settings, app.state.metrics = engine, settings, Metrics(engine)
     _add_middleware(app, settings)
@@ -181,7 +183,7 @@ async def predict(pair: schema.Pair, request: Request) -> schema.Said:
 @closed.post("/explain", responses=_ERRORS, response_model=schema.Explained)
 async def explain(question: schema.Question, request: Request) -> Response:
     """Why: what each word adds, with words struck out or at another temperature if asked."""
-    return await _answer(request, question, partial(_engine(request).run, partial(_explained, question)))
+    return await _answer(request, question, partial(_engine(request).run, partial(_explain_json, question)))
 
 
 @closed.post("/explain.html", responses=_ERRORS | _HTML, response_class=Response)
@@ -205,8 +207,8 @@ async def health(request: Request) -> Any:
     if status == "ready":
         return _health(engine)
     error = _NOT_READY[status]
-    found = schema.NotReady(status=status, version=__version__, queue=len(engine), error=error)
-    return JSONResponse(found.model_dump(), 503, RETRY)
+    answer = schema.NotReady(status=status, version=__version__, queue=len(engine), error=error)
+    return JSONResponse(answer.model_dump(), 503, RETRY)
 
 
 @public.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
@@ -259,16 +261,16 @@ def _explanation(question: schema.Question, nli: NLI) -> Explanation:
     return what_if.explain(nli, **question.model_dump())
 
 
-def _explained(question: schema.Question, nli: NLI) -> Response:
+def _explain_json(question: schema.Question, nli: NLI) -> Response:
     """JSON, serialised in the engine's thread: the matrix of a long pair would hold up the event loop."""
-    found = _explanation(question, nli)
-    said = {name: getattr(summary, name)(found) for name in schema.Summary.model_fields}
-    return JSONResponse({**found.to_dict(), "summary": said})
+    explanation = _explanation(question, nli)
+    said = {name: getattr(summary, name)(explanation) for name in schema.Summary.model_fields}
+    return JSONResponse({**explanation.to_dict(), "summary": said})
 
 
 def _report(question: schema.Question, nli: NLI) -> Response:
-    found = _explanation(question, nli)
-    return HTMLResponse(page(found), headers={"Content-Disposition": 'attachment; filename="explanation.html"'})
+    explanation = _explanation(question, nli)
+    return HTMLResponse(page(explanation), headers={"Content-Disposition": 'attachment; filename="explanation.html"'})
 
 
 def _health(engine: Engine) -> schema.Health:
@@ -291,7 +293,7 @@ def _health(engine: Engine) -> schema.Health:
     )
 
 
-async def _failed(request: Request, error: Any) -> Response:
+async def _error_response(request: Request, error: Any) -> Response:
     """Every error of a route as one line of JSON."""
     if isinstance(error, RequestValidationError):
         return problem(422, _first_mistake(error, request.headers.get("content-type")))
@@ -308,16 +310,16 @@ async def _failed(request: Request, error: Any) -> Response:
 def _first_mistake(error: RequestValidationError, content_type: str | None) -> str:
     """The first thing that is wrong with a request: where, what is expected, what is there."""
     first = error.errors()[0]
-    place, found = first["loc"][1:], first.get("input")  # without "body"
+    place, given = first["loc"][1:], first.get("input")  # without "body"
     if first["type"] == "json_invalid":
         return f"the body is not JSON: {first['ctx']['error']} at character {place[0]}"
-    if not place and found is None:
+    if not place and given is None:
         return "the body holds nothing; a JSON object is expected, with content-type: application/json"
-    if not place and isinstance(found, bytes):
+    if not place and isinstance(given, bytes):
         sent = "no content-type" if content_type is None else f"content-type: {cut(content_type)}"
         return f"the request has {sent}; only content-type: application/json is taken"
     where = ".".join(cut(str(part)) for part in place) or "the body"
     if first["type"] in ("missing", "too_long"):  # nothing is there; the message has the number
         return f"{where}: {first['msg']}"
-    got = len(found) if first["type"] == "string_too_long" else cut(reprlib.repr(found))
+    got = len(given) if first["type"] == "string_too_long" else cut(reprlib.repr(given))
     return f"{where}: {first['msg']}, got {got}"

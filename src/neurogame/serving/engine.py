@@ -33,12 +33,12 @@ Reason = Literal["full", "late", "draining"]
 Notes = dict[str, Any]  # what the log says of a job: waited_ms, model_ms, and batch if it is a prediction
 LINGER = 0.1  # of the time the last predictions took: how long to wait for the next ones
 LONGEST = 0.02  # but not longer, in seconds
-GRACE = 5.0  # seconds: how long a pass may go on after the time for it is over, before the thread counts as stuck
+GRACE = 5.0  # seconds beyond its deadline until a forward pass counts as stuck
 START = 200  # characters: on a CPU a pass costs some 45 tokens before its first, to bring the weights to the cores
 
 
 class BusyError(RuntimeError):
-    """A request that is turned away now and may succeed later; `reason` is counted in the metrics."""
+    """A request that is rejected now and may succeed later; `reason` is counted in the metrics."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class _Job:
     pair: tuple[str, str] | None
     notes: Notes
     owner: str  # whose share of the queue it takes
-    gone: bool = False  # nobody waits for the answer any more
+    gone: bool = False  # its client has disconnected
     future: "Future[Any]" = field(default_factory=Future)
     since: float = field(default_factory=time.perf_counter)
 
@@ -62,7 +62,7 @@ class Engine:
     """`await engine.predict(premise, hypothesis)`, `await engine.run(work)`; between `start` and `close`.
 
     Args:
-        source: the model, or a function that loads it in the thread; nobody else may use it while the engine runs.
+        source: the model, or a function that loads it in the thread; while the engine runs no other thread may use it.
         waiting: jobs that may wait; one more raises `BusyError`.
         batch: predictions per forward pass at most.
         timeout: seconds until a job that has not begun raises `BusyError`; also for all jobs to end after `drain`.
@@ -103,7 +103,7 @@ class Engine:
 
     @property
     def status(self) -> Status:
-        """Requests wait while the model is "loading" and are turned away when "draining".
+        """Requests wait while the model is "loading" and are rejected when "draining".
 
         "failed": the thread has died, or has been in one forward pass for too long.
         """
@@ -139,7 +139,7 @@ class Engine:
                 self.failure = ModelError("the model did not stop in time: a forward pass, or native code, hangs")
 
     async def predict(self, premise: str, hypothesis: str, notes: Notes | None = None, owner: str = "") -> Prediction:
-        """The prediction of a pair; raises `BusyError` where it is turned away."""
+        """The prediction of a pair; raises `BusyError` where it is rejected."""
         work = lambda nli: nli.predict(premise, hypothesis)  # noqa: E731
         said: Prediction = await self._submit(_Job(work, (premise, hypothesis), {} if notes is None else notes, owner))
         return said
@@ -160,7 +160,7 @@ class Engine:
         answer = asyncio.wrap_future(job.future)
         try:
             done, _ = await asyncio.wait([answer], timeout=self.timeout)
-            if not done and self._withdrawn(job):
+            if not done and self._withdraw(job):
                 raise BusyError("late", f"not begun within {self.timeout:g} s; try again when less is asked")
             if not done and not (await asyncio.wait([answer], timeout=self.deadline))[0]:
                 raise self._late()
@@ -168,22 +168,22 @@ class Engine:
         finally:
             if not answer.done():
                 job.gone = True
-                self._withdrawn(job)
+                self._withdraw(job)
                 answer.cancel()
 
     def _make_room(self, owner: str) -> bool:
-        """In a full queue, turn away the last job of the owner with the most, if that is fairer."""
+        """In a full queue, reject the last job of the owner with the most, if that is fairer."""
         most = of_heaviest(self._jobs, lambda job: job.owner)
         if sum(job.owner == owner for job in self._jobs) + 1 >= len(most):
             return False
         self._jobs.remove(most[-1])
-        _fail(most[-1], BusyError("full", "turned away for others, who wait with fewer requests; try again later"))
+        _fail(most[-1], BusyError("full", "rejected in favour of clients with fewer waiting requests; try again later"))
         return True
 
     def _late(self) -> BusyError:
         return BusyError("late", f"not done within {self.deadline:g} s; ask for fewer samples or a shorter pair")
 
-    def _withdrawn(self, job: _Job) -> bool:
+    def _withdraw(self, job: _Job) -> bool:
         """Remove a job from the queue; False if it has begun."""
         with self._changed:
             if job not in self._jobs:
@@ -192,7 +192,7 @@ class Engine:
             return True
 
     def _work(self) -> None:
-        """The thread. Whatever ends it early fails all jobs, is told by `status`, and is left in `failure`."""
+        """The thread. An exception that ends it fails all jobs, shows in `status`, and is kept in `failure`."""
         between_passes.set(self._check)
         try:
             if self._nli is None and self._load is not None:
@@ -207,7 +207,7 @@ class Engine:
             self.when_loaded()
 
     def _check(self) -> None:
-        """Between two forward passes: stop work that is over its time, or that nobody waits for."""
+        """Between two forward passes: stop work past its deadline, or whose clients have disconnected."""
         now = time.monotonic()
         if now > self._end:
             raise BusyError("draining", "stopped, since the server is shutting down")
@@ -326,8 +326,8 @@ def groups(lengths: Sequence[int]) -> list[list[int]]:
         costs = [best[j] + START + (i - j) * lengths[order[j]] for j in range(i)]
         best.append(min(costs))
         begins.append(costs.index(best[i]))
-    found, end = [], len(order)
+    grouped, end = [], len(order)
     while end:
-        found.append(order[begins[end] : end])
+        grouped.append(order[begins[end] : end])
         end = begins[end]
-    return found
+    return grouped

@@ -72,7 +72,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 started = True
                 if scope["state"]["notes"].get("refused") in PACED and self.engine.status != "draining":
-                    gone = not await self._paced(receive)
+                    gone = not await self._wait_turn(receive)
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 # browsers may keep the page's files but must revalidate them: a new version has a new page
@@ -102,9 +102,9 @@ class Guard:
             log.error("internal error", extra={"fields": fields})  # noqa: TRY400  the message may hold a user's text
             await problem(500, "internal error; the server's log says where")(scope, receive, guarded)
 
-    async def _paced(self, receive: Receive) -> bool:
-        """Wait until this refusal may leave; False if its client disconnects first."""
-        turn, end = asyncio.ensure_future(self._turn()), asyncio.ensure_future(_disconnected(receive))
+    async def _wait_turn(self, receive: Receive) -> bool:
+        """Wait for this rejection's turn; False if its client disconnects first."""
+        turn, end = asyncio.ensure_future(self._turn()), asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await asyncio.wait([turn, end], return_when=asyncio.FIRST_COMPLETED)
             return not end.done()
@@ -119,7 +119,7 @@ class Guard:
             self.next = clock() + PAUSE
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     """Return when the client disconnects; the rest of the body is discarded."""
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -205,12 +205,12 @@ class Limits:
             await send(message)
 
         try:
-            return await self.app(scope, self._limited(scope, receive, slot), released)
+            return await self.app(scope, self._limit_body(scope, receive, slot), released)
         finally:
             self.slots.pop(slot, None)
 
     def _make_room(self) -> bool:
-        """Give up the slowest request that is still being sent; False if all have arrived."""
+        """Drop the slowest request that is still being sent; False if all have arrived."""
         slow = of_heaviest([slot for slot in self.slots if slot.receiving], lambda slot: slot.owner)
         if slow:
             del self.slots[slow[0]]
@@ -219,7 +219,7 @@ class Limits:
                 slow[0].timer.reschedule(0.0)
         return bool(slow)
 
-    def _limited(self, scope: Scope, receive: Receive, slot: _Slot) -> Receive:
+    def _limit_body(self, scope: Scope, receive: Receive, slot: _Slot) -> Receive:
         """The body, up to the limits of size and time."""
         announced = Headers(scope=scope).get("content-length", "")
         most, seen = self.settings.body, 0

@@ -137,7 +137,7 @@ class Health(BaseModel):
     methods: list[MethodInfo]
     has_temperature: bool = Field(description="Whether temperature_factor works for this model.")
     queue: int = Field(description="Requests that wait for the model now.")
-    waiting: int = Field(description="Requests that may wait; the next one is turned away.")
+    waiting: int = Field(description="Requests that may wait; the next one is rejected with 503.")
     batch: int = Field(description="Pairs per forward pass, at most.")
     drawing: dict[str, Any] = Field(default_factory=shared, description="Numbers that all drawings share.")
 

@@ -50,7 +50,7 @@ def serve(
 
     Raises:
         OSError, ValueError: the address cannot be used, an option is wrong.
-        Exception: whatever `load` raises, or has ended the thread of the model.
+        Exception: what `load` raised, or what ended the thread of the model.
     """
     settings = Settings(**options)
     with listening(host, port) as listener, log_to_stderr():
@@ -58,7 +58,7 @@ def serve(
         if here_only or settings.hosts:
             settings = replace(settings, hosts=tuple({*LOOPBACK, host, *settings.hosts}))
         if not here_only and settings.token is None:
-            warn(f"whoever can reach {host} can use it and read its /metrics; --token-file FILE asks for a token")
+            warn(f"any client that reaches {host} can use it and read its /metrics; --token-file FILE requires a token")
         server = Server(load, settings)
         server.engine.when_loaded = lambda: server.loaded(lambda: announce(where))
         server.run(sockets=[listener])
@@ -142,7 +142,7 @@ class Connection(H11Protocol):
         self._watch()
 
     def shutdown(self) -> None:
-        """Let requests that have arrived end; slow clients get a moment."""
+        """Finish requests that have arrived; slow clients get `HURRY` seconds."""
         super().shutdown()
         self.patience, self.closing = min(self.patience, HURRY), True
         self._unwatch()
@@ -155,7 +155,7 @@ class Connection(H11Protocol):
 
     @property
     def waits(self) -> Literal["", "idle", "body", "reader"]:
-        """What the client keeps the server waiting for: a request, its body, or that the answer is read."""
+        """What the server waits for: a request, its body, or that the client reads the answer."""
         if self.flow.write_paused:
             return "reader"
         if self.cycle is None or self.cycle.response_complete:
@@ -170,7 +170,7 @@ class Connection(H11Protocol):
         oldest.transport.abort()
 
     def _watch(self) -> None:
-        """Let the time run while the client keeps the server waiting; `Limits` has the time of a body."""
+        """Start the timer while the server waits for the client; `Limits` has that of a body."""
         if not self.waits or (self.waits == "body" and not self.closing):
             self._unwatch()
         elif self.end is None:

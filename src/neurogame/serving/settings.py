@@ -1,4 +1,4 @@
-"""What a server may be told: how much at a time, who may ask, what is logged."""
+"""Settings of a server: limits, access, log."""
 
 import os
 import re
@@ -17,14 +17,14 @@ class Settings:
     """The limits of a server, validated.
 
     Args:
-        waiting: requests that may wait for the model; the next one is turned away.
+        waiting: requests that may wait for the model; the next one is rejected with 503.
         batch: pairs per forward pass at most; 1 takes every request alone.
-        timeout: seconds that a request may wait for its turn; after that it is turned away.
+        timeout: seconds that a request may wait in the queue; after that it is rejected with 503.
         deadline: seconds of work on one request; after that it is stopped between two forward passes.
         patience: seconds that a client may take to send a request, or to read on where its answer is held up.
         body: bytes of a request.
         active: requests for the model at a time, those included that are still being sent.
-        token: what a request must bear; None: nothing.
+        token: bearer token that requests must send; None: none is needed.
         origins: other sites whose pages may ask, as in "https://example.org".
         hosts: names under which the server may be addressed; none: any.
         log_text: whether the log holds what was asked.
@@ -64,7 +64,7 @@ def _check_token(token: str) -> None:
     if len(token) < SHORTEST:
         raise ValueError(f"the token has {len(token)} characters; at least {SHORTEST} are needed: {_MAKE}")
     if not _TOKEN.fullmatch(token):
-        raise ValueError(f"the token holds more than letters, digits and ._~+/-, which no header can bear: {_MAKE}")
+        raise ValueError(f"the token holds more than letters, digits and ._~+/-, which a header cannot hold: {_MAKE}")
 
 
 def token_of(file: Path | None) -> str | None:
@@ -73,9 +73,9 @@ def token_of(file: Path | None) -> str | None:
         return os.environ.get(TOKEN, "").strip() or None
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
-            found = opened.read(1 << 16).strip()
+            token = opened.read(1 << 16).strip()
     except OSError as error:
         raise ValueError(f"the token in {file} cannot be read: {error.strerror or error}") from None
-    if not found:
+    if not token:
         raise ValueError(f"{file} holds no token: {_MAKE}")
-    return found
+    return token

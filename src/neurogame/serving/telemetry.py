@@ -27,7 +27,7 @@ from neurogame.serving.engine import Engine
 
 log = logging.getLogger("neurogame.serving")
 ID = "X-Request-ID"
-GONE = 499  # nginx's status for a client that has disconnected; nobody reads it
+GONE = 499  # nginx's status for a client that has disconnected; only the log shows it
 ROUTES = {"/", "/explain", "/explain.html", "/health", "/metrics", "/openapi.json", "/predict", "/report.css"}
 REASONS = {401: "token", 408: "slow", 413: "size", 421: "host"}  # why requests are rejected; a 503 brings its own
 _PROXY_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -118,7 +118,7 @@ def route(path: str) -> str:
     return path if path in ROUTES else "/static" if path.startswith("/static/") else "other"
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """A record as one line of ASCII JSON: message, `extra={"fields": {…}}`, and of an exception no message.
 
     Messages of exceptions may repeat what a user wrote, so only the type and the places are logged.
@@ -142,7 +142,7 @@ def places(trace: TracebackType | None) -> list[str]:
 def log_to_stderr() -> Iterator[None]:
     """Write our log and uvicorn's warnings to stderr as JSON lines; the loggers are restored afterwards."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     levels = {log: logging.INFO, logging.getLogger("uvicorn.error"): logging.WARNING}
     before = [(logger, logger.level, logger.propagate) for logger in levels]
     for logger, level in levels.items():

@@ -5,8 +5,9 @@
 `trainer` can be used alone, as `transformers.Trainer` is. Needs the extra `neurogame[train]`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from neurogame._lazy import lazy
 
 if TYPE_CHECKING:
     from neurogame.training.config import RunConfig, TrainingError, TrainingSection, read_config
@@ -27,12 +28,4 @@ _LATER = {
 
 __all__ = ["ConfigError", "NeuroGameTrainer", "RunConfig", "TrainingError", "TrainingSection", "read_config", "train"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+__getattr__, __dir__ = lazy(__name__, _LATER)

@@ -1,4 +1,4 @@
-"""From a checked run file to the objects it names: data sets, tokenizer, model. Nothing is trained here."""
+"""From a checked run file to the objects it names: data sets, tokenizer, model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from neurogame.classifier import max_length
 from neurogame.data import DataError, PairDataset, load
 from neurogame.data.batching import EncodedDataset, encode
 from neurogame.data.pairs import concatenate
-from neurogame.labels import ID2LABEL, LABEL2ID, LABELS, UnknownLabelError, canonical
+from neurogame.labels import ID2LABEL, LABEL2ID, LABELS, spelled
 from neurogame.modeling import (
     DamForSequenceClassification,
     EsimForSequenceClassification,
@@ -26,7 +26,9 @@ from neurogame.modeling import (
 from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.configuration import special_token_ids
 from neurogame.modeling.loading import load_classifier, load_tokenizer
-from neurogame.modeling.words import build_tokenizer, read_vectors
+from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.word_vectors import read_vectors
+from neurogame.places import is_path
 from neurogame.training.config import DataSection, ModelSection, RunConfig
 from neurogame.training.files import ConfigError
 from neurogame.training.grounding import GroundedRows
@@ -51,17 +53,17 @@ def read_splits(section: DataSection) -> Splits:
         return [load(name, limit=limit, **options) for name in names]
 
     def joined(names: list[str], limit: int | None) -> PairDataset:
-        found = sets(names, limit)
-        return found[0] if len(found) == 1 else concatenate("+".join(data.name for data in found), found)
+        parts = sets(names, limit)
+        return parts[0] if len(parts) == 1 else concatenate("+".join(data.name for data in parts), parts)
 
-    found = Splits(
+    splits = Splits(
         joined(section.train, section.limit), joined(section.dev, section.dev_limit), tuple(sets(section.test))
     )
-    names = [data.name for data in (found.dev, *found.test)]
+    names = [data.name for data in (splits.dev, *splits.test)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"data.dev and data.test name two sets {twice!r}; in a report each needs a name of its own")
-    return found
+    return splits
 
 
 def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -69,7 +71,9 @@ def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTraine
     section = config.model
     torch.manual_seed(derive(config.seed, "parameters"))
     try:
-        model, tokenizer = _words(config, splits) if section.kind in ("dam", "esim") else _pretrained(section)
+        model, tokenizer = (
+            _build_word_model(config, splits) if section.kind in ("dam", "esim") else _load_pretrained(section)
+        )
     except ConfigError:
         raise
     except UNLOADABLE as error:
@@ -84,37 +88,37 @@ def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTraine
     return model, tokenizer
 
 
-def _pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _load_pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A NeuroGame head on an encoder, or a plain classifier of transformers; float32, whatever the file has."""
     name = str(section.encoder)
-    if not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+    if not Path(name).is_dir() and is_path(name):
         raise ConfigError(f"model.encoder: no model folder at {name}")
-    found = AutoConfig.from_pretrained(name, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(name, trust_remote_code=False)
     if section.kind == "transformers":
         for option in section.options:
-            if not hasattr(found, option):
-                known = ", ".join(key for key in found.to_diff_dict() if key in found.__dataclass_fields__)
+            if not hasattr(config, option):
+                known = ", ".join(key for key in config.to_diff_dict() if key in config.__dataclass_fields__)
                 raise ConfigError(f"model.options: {option!r} is no option of {name}; it sets: {known}")
-        options = {**_labels(found), **section.options}
+        options = {**_labels(config), **section.options}
         model = load_classifier(name, dtype=torch.float32, **options)
     else:
         options = {"head": section.head, "preset": section.preset, **section.options}
-        if section.attention or not isinstance(found, NeuroGameConfig):
+        if section.attention or not isinstance(config, NeuroGameConfig):
             options["attention"] = section.attention
-        if isinstance(found, NeuroGameConfig):
-            if _new_readout(found, options):
-                return _regrown(name, options), load_tokenizer(name)
-            _same(name, found, options)
+        if isinstance(config, NeuroGameConfig):
+            if _new_readout(config, options):
+                return _regrow(name, options), load_tokenizer(name)
+            _check_same(name, config, options)
         model = NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options)
     return model, load_tokenizer(name)
 
 
-def _new_readout(found: NeuroGameConfig, options: dict[str, Any]) -> bool:
+def _new_readout(config: NeuroGameConfig, options: dict[str, Any]) -> bool:
     """Whether a trained model is to get a game in the place of its classifier."""
-    return found.readout == "ffn" and options.get("readout") == "game"
+    return config.readout == "ffn" and options.get("readout") == "game"
 
 
-def _regrown(name: str, options: dict[str, Any]) -> NeuroGameForSequenceClassification:
+def _regrow(name: str, options: dict[str, Any]) -> NeuroGameForSequenceClassification:
     """The encoder of a trained NeuroGame model under a new game readout; labels and special tokens stay."""
     old = NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32)
     fields = {key: value for key, value in options.items() if key not in ("head", "preset", "attention")}
@@ -125,32 +129,33 @@ def _regrown(name: str, options: dict[str, Any]) -> NeuroGameForSequenceClassifi
 
 
 def teacher(config: RunConfig) -> PreTrainedModel | None:
-    """The trained model that a game is first fitted to; None where the run starts from a plain encoder."""
-    name = str(config.model.encoder)
-    found = AutoConfig.from_pretrained(name, trust_remote_code=False)
-    if not isinstance(found, NeuroGameConfig) or not _new_readout(found, config.model.options):
+    """The trained model that a game is first fitted to; None where the run has no warm start, or no trained model."""
+    grounding, name = config.training.grounding, str(config.model.encoder)
+    if grounding is None or not grounding.warm_steps:
+        return None
+    trained = AutoConfig.from_pretrained(name, trust_remote_code=False)
+    if not isinstance(trained, NeuroGameConfig) or not _new_readout(trained, config.model.options):
         return None
     return NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32)
 
 
-def _same(name: str, found: NeuroGameConfig, options: dict[str, Any]) -> None:
-    """A trained model goes on as it was built: only what has no parameters may differ."""
+def _check_same(name: str, config: NeuroGameConfig, options: dict[str, Any]) -> None:
+    """A trained model is trained further as it was built: only options without parameters may differ."""
     for option, value in options.items():
-        trained = getattr(found, option, None)
+        trained = getattr(config, option, None)
         if option not in ("dropout", "players", "special_token_ids", "temperature") and trained != value:
-            raise ConfigError(f"model.{option}: {name} was trained with {trained!r}; it cannot go on with {value!r}")
+            raise ConfigError(
+                f"model.{option}: {name} was trained with {trained!r}; it cannot be trained further with {value!r}"
+            )
 
 
-def _labels(found: Any) -> dict[str, Any]:
+def _labels(config: Any) -> dict[str, Any]:
     """Our labels for a new classifier; one that has been trained for NLI keeps its own order."""
-    try:
-        names = {canonical(name) for name in (found.id2label or {}).values()}
-    except UnknownLabelError:
-        names = set()
+    names = {spelled(name) for name in (config.id2label or {}).values()}
     return {} if names == set(LABELS) else {"id2label": dict(ID2LABEL), "label2id": dict(LABEL2ID)}
 
 
-def _words(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _build_word_model(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """DAM or ESIM on the words of the data; a word of dev or test counts only if it has a vector."""
     section = config.model
     options = {name: value for name, value in section.options.items() if name != "min_count"}

@@ -35,8 +35,8 @@ class AverageWeights(TrainerCallback):
 class Epochs(TrainerCallback):
     """Tells the sampler and the data set which epoch it is.
 
-    accelerate tells the data set only where the sampler does not want to know, and nobody in an epoch that is
-    resumed by several processes.
+    accelerate sets the epoch of the data set only where the sampler has no `set_epoch`, and of neither in an epoch that
+    several processes resume.
     """
 
     def __init__(self, trainer: "NeuroGameTrainer") -> None:
@@ -136,7 +136,7 @@ class Bar(ProgressCallback):
             self.training_bar.set_postfix(self._shown)
 
     def close(self) -> None:
-        """However the run has ended: what is said next begins on a line of its own."""
+        """However the run has ended: the next output begins on a line of its own."""
         for bar in (self.prediction_bar, self.training_bar):
             if bar is not None:
                 bar.close()

@@ -1,14 +1,15 @@
 """The model card of a run: what was trained, on what, how, and what came out, written from the records of the run."""
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from neurogame.about import version_of
 from neurogame.data import PairDataset
 from neurogame.evaluation import Report
+from neurogame.places import is_path
 from neurogame.training.config import RunConfig, TrainingSection
 
 _LIBRARIES = ("neurogame", "torch", "transformers", "accelerate", "tokenizers")
@@ -20,16 +21,10 @@ _EXPOSURE = {
 
 def versions() -> dict[str, str]:
     """Of Python and the libraries that computed the figures."""
-    installed = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            installed[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return installed
+    return {"python": platform.python_version()} | {name: v for name in _LIBRARIES if (v := version_of(name))}
 
 
-def described(data: PairDataset) -> dict[str, Any]:
+def describe(data: PairDataset) -> dict[str, Any]:
     """A data set by its counts and fingerprint; never by its sentences."""
     return {
         "name": data.name,
@@ -172,4 +167,4 @@ def _short(name: str | None) -> str:
 
 def _is_folder(name: str) -> bool:
     """Whether a name is one on this machine, not one of the hub or of a package."""
-    return name.count("/") > 1 or name.startswith((".", "/", "~")) or Path(name).exists()
+    return is_path(name) or Path(name).exists()

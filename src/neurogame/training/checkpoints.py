@@ -1,7 +1,7 @@
-"""The checkpoints of a run, `checkpoint-STEP`: one that has its name is whole.
+"""The checkpoints of a run, `checkpoint-STEP`: one that has its name is complete.
 
-It is written under `unfinished/` and moved out when all of it is on the disk; one that is deleted is moved in first. So
-a run can be killed at any moment, and what is in the way of the next is in one folder.
+It is written under `unfinished/` and moved out when all of it is on disk; one that is deleted is moved in first. So a
+run can be killed at any moment, and everything to clean up is in one folder.
 """
 
 import shutil
@@ -18,8 +18,8 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted((path for path, step in steps.items() if step.isdecimal()), key=lambda path: int(steps[path]))
 
 
-def finished(folder: Path, step: int, keep: int) -> None:
-    """Everything of a checkpoint has been written: give it its name, and only then delete all but the last `keep`."""
+def publish(folder: Path, step: int, keep: int) -> None:
+    """Publish a checkpoint that is written in full, and only then delete all but the last `keep`."""
     aside, name = folder / UNFINISHED, f"checkpoint-{step}"
     sync_folder(aside / name)
     if (folder / name).exists():
@@ -27,10 +27,10 @@ def finished(folder: Path, step: int, keep: int) -> None:
     (aside / name).rename(folder / name)
     sync(folder)
     for path in checkpoints(folder)[:-keep]:
-        path.rename(aside / f"{path.name}.older")  # gone in one step, as far as anybody can see
+        path.rename(aside / f"{path.name}.older")  # atomic: no half of it keeps its name
     delete_unfinished(folder)
 
 
 def delete_unfinished(folder: Path) -> None:
-    """What was cut off while it was written or deleted."""
+    """Delete checkpoints whose writing or deletion was interrupted."""
     shutil.rmtree(folder / UNFINISHED, ignore_errors=True)

@@ -45,7 +45,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 class TrainingError(ValueError):
-    """A run that cannot go on; the message is one line."""
+    """A run that had to stop; the message is one line."""
 
 
 class Section(BaseModel):
@@ -58,7 +58,7 @@ class ModelSection(Section):
     """What is trained."""
 
     kind: Kind = "neurogame"  # "transformers" is AutoModelForSequenceClassification: BERT, RoBERTa, ALBERT …
-    encoder: str | None = None  # name or path of a pretrained model: an encoder, or a model to go on from
+    encoder: str | None = None  # name or path of a pretrained model: an encoder, or a model to train further
     head: Head = "neurogame"
     preset: Literal["default", "paper"] = "default"
     vectors: str | None = None  # DAM, ESIM: a file of word vectors, or package:NAME
@@ -75,12 +75,12 @@ class ModelSection(Section):
         kind = info.data.get("kind")
         if kind not in _OPTIONS:
             return value
-        return _typed(value, {name: kept for name, kept in _OPTIONS[kind].items() if name not in _ELSEWHERE})
+        return _convert(value, {name: kept for name, kept in _OPTIONS[kind].items() if name not in _ELSEWHERE})
 
     @field_validator("attention")
     @classmethod
     def _attention(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return _typed(value, AttentionConfig.__annotations__)
+        return _convert(value, AttentionConfig.__annotations__)
 
     @model_validator(mode="after")
     def _complete(self) -> "ModelSection":
@@ -346,17 +346,17 @@ def _allowed(location: tuple[Any, ...]) -> list[str]:
     return list(section.model_fields)
 
 
-def _typed(options: dict[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _convert(options: dict[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
     """Each option as its annotation has it ("1e-5" is a string in YAML, a number here)."""
-    found = {}
+    typed = {}
     for name, value in options.items():
         if name not in kinds:
             raise ValueError(f"{name!r} is unknown; allowed: {', '.join(kinds)}")
         try:
-            found[name] = TypeAdapter(kinds[name]).validate_python(value)
+            typed[name] = TypeAdapter(kinds[name]).validate_python(value)
         except ValidationError as error:
             raise ValueError(f"{name}: {error.errors()[0]['msg']}, got {value!r:.60}") from None
-    return found
+    return typed
 
 
 def dump_config(config: RunConfig) -> str:

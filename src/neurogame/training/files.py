@@ -1,4 +1,4 @@
-"""A run file as it lies on disk: YAML, a mapping, `key=value` on top. What its keys mean is the business of `config`.
+"""A run file as it lies on disk: YAML, a mapping, `key=value` on top. `config` checks the keys.
 
 Needs neither torch nor transformers, so that a missing file is reported at once.
 """
@@ -27,18 +27,18 @@ def read_mapping(path: str | Path, overrides: Iterable[str] = ()) -> dict[str, A
     """
     path = Path(path)
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except _NO_YAML as error:
         raise ConfigError(f"{path}: not valid YAML: {printable(' '.join(str(error).split()))}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ConfigError(
-            f"{path}: a run file is a mapping with model, data and training; found {type(found).__name__}"
+            f"{path}: a run file is a mapping with model, data and training; found {type(content).__name__}"
         )
     for override in overrides:
-        _override(found, override)
-    return found
+        _override(content, override)
+    return content
 
 
 def _override(content: dict[str, Any], override: str) -> None:

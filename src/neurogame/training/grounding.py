@@ -6,8 +6,8 @@
 
 x_C is the text with the words outside C removed, read by the same model in a pass of its own; C comes with its
 complement, so both together are one text long. `GroundedRows` gives each training row its words, `grounding_loss` adds
-the two terms, `coalition_r2` is the dev metric. `warm_start` fits the games to a frozen model before training begins;
-`polish` does it again when training has ended, to the answers of the model that came out.
+the two terms, `coalition_r2` is the dev metric. `fit_to_answers` fits the games to a frozen model: before training to
+the model that the run starts from, after training to the model that came out.
 """
 
 import copy
@@ -159,9 +159,9 @@ def _base(model: NeuroGameForSequenceClassification) -> Tensor:
     return model.classifier.base.detach().cpu()
 
 
-def warm_start(
+def fit_to_answers(
     model: NeuroGameForSequenceClassification,
-    teacher: PreTrainedModel,
+    teacher: PreTrainedModel | None,
     tokenizer: PreTrainedTokenizerBase,
     data: PairDataset,
     section: GroundingSection,
@@ -171,96 +171,38 @@ def warm_start(
     bf16: bool = False,
     progress: Any = None,
 ) -> dict[str, float]:
-    """Fit games and readout to the answers of a trained model on the same encoder.
+    """Fit games and readout, in place, to a frozen model's answers on coalitions of training texts.
 
-    A random head under a trained encoder would ruin the encoder before it had learned to read it.
+    Before training the answers are those of a `teacher` on the same encoder: a random head would ruin a trained encoder
+    before it had learned to read it. After training (`teacher` None) they are the model's own: while the encoder moved,
+    the game followed a moving target. The whole text is among the coalitions, so the answers stay those of the model up
+    to the error of the fit.
 
     Args:
         model: with readout "game"; its games and classifier are changed.
-        teacher: the trained model.
+        teacher: the trained model; None: `model` itself.
         tokenizer: of both.
-        data: texts are drawn from it, `section.warm_texts`.
+        data: texts are drawn from it, `section.warm_texts` or `section.polish_texts`.
         section: the objective.
         max_length: tokens of a text.
         seed: of the run.
-        bf16: autocast the passes of the teacher, as they will be in training.
-        progress: told how many forward passes have just been done.
+        bf16: autocast the passes over the texts, as in training.
+        progress: called with the number of forward passes just done.
 
     Returns:
         R² on what it was fitted to, see `neurogame.grounding.fit_quality`.
     """
-    return _fit(
-        model,
-        teacher,
-        tokenizer,
-        data,
-        section,
-        max_length,
-        texts=section.warm_texts,
-        steps=section.warm_steps,
-        seed=seed,
-        bf16=bf16,
-        progress=progress,
-    )
-
-
-def polish(
-    model: NeuroGameForSequenceClassification,
-    tokenizer: PreTrainedTokenizerBase,
-    data: PairDataset,
-    section: GroundingSection,
-    max_length: int,
-    *,
-    seed: int,
-    bf16: bool = False,
-    progress: Any = None,
-) -> dict[str, float]:
-    """Fit games and readout to what the model itself says of incomplete texts; returns R² on what it was fitted to.
-
-    While the encoder moves, the game follows a moving target. Here encoder and targets stand still. The whole text is
-    among the coalitions, so the answers stay those of the model up to the error of the fit.
-    """
-    return _fit(
-        model,
-        copy.deepcopy(model),
-        tokenizer,
-        data,
-        section,
-        max_length,
-        texts=section.polish_texts,
-        steps=section.polish_steps,
-        seed=derive(seed, "polish") % 2**31,
-        bf16=bf16,
-        progress=progress,
-        trained=True,
-    )
-
-
-def _fit(
-    model: NeuroGameForSequenceClassification,
-    teacher: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    data: PairDataset,
-    section: GroundingSection,
-    max_length: int,
-    *,
-    texts: int,
-    steps: int,
-    seed: int,
-    bf16: bool,
-    progress: Any,
-    trained: bool = False,
-) -> dict[str, float]:
-    """The games of `model`, fitted to the answers of `teacher` on coalitions of training texts, in place."""
+    polish = teacher is None
+    seed = derive(seed, "polish") % 2**31 if polish else seed
+    texts, steps = (section.polish_texts, section.polish_steps) if polish else (section.warm_texts, section.warm_steps)
     generator = torch.Generator().manual_seed(derive(seed, "warm start"))
     places = torch.randperm(len(data), generator=generator)[:texts].tolist()
-    pairs = as_pairs(data[i] for i in places)
     config, games = model.config, model.pooling.games
     assert isinstance(games, NormGames)
     observed = observe(
-        teacher,
+        copy.deepcopy(model) if teacher is None else teacher,
         tokenizer,
-        pairs,
+        as_pairs(data[i] for i in places),
         config.read_layers,
         coalitions=section.coalitions,
         law=section.law,
@@ -273,8 +215,8 @@ def _fit(
     game = GroundedGame(games.dim, config.num_labels, **games.options)
     game.games.load_state_dict(games.state_dict())
     game.readout.load_state_dict(model.classifier.state_dict())
-    rate = POLISH_RATE if trained else LEARNING_RATE
-    fit_games(game, observed, steps=steps, seed=seed, learning_rate=rate, standardise=not trained)
+    rate = POLISH_RATE if polish else LEARNING_RATE
+    fit_games(game, observed, steps=steps, seed=seed, learning_rate=rate, standardise=not polish)
     games.load_state_dict(game.games.state_dict())
     model.classifier.load_state_dict(game.readout.state_dict())
     return fit_quality(game, observed)

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch.utils.data import Subset
 from tqdm.auto import tqdm
-from transformers import EvalPrediction, TrainerState, TrainingArguments
+from transformers import EvalPrediction, PreTrainedModel, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 from neurogame.data.batching import encode, sorted_batches
@@ -41,7 +41,7 @@ from neurogame.training.callbacks import METRIC, Bar, BestModel, exhausted
 from neurogame.training.checkpoints import checkpoints, delete_unfinished
 from neurogame.training.config import RunConfig, TrainingError, dump_config
 from neurogame.training.files import ConfigError
-from neurogame.training.grounding import coalition_r2, polish, warm_start
+from neurogame.training.grounding import coalition_r2, fit_to_answers
 from neurogame.training.randomness import generator
 from neurogame.training.trainer import NeuroGameTrainer, readable
 from neurogame.writing import write_text
@@ -52,7 +52,7 @@ def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_pr
 
     Args:
         config: the checked run file.
-        resume: go on from the last whole checkpoint in the run's folder.
+        resume: continue from the last complete checkpoint in the run's folder.
         end: with `resume`: take no further step; the best model so far is the result.
         show_progress: bars on stderr.
 
@@ -69,13 +69,14 @@ def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_pr
     try:
         splits = read_splits(config.data)
         model, tokenizer = build(config, splits)
-        if not (resume and checkpoints(config.folder / "checkpoints")):
-            _warm(config, model, tokenizer, splits, show_progress=show_progress)
+        started = resume and checkpoints(config.folder / "checkpoints")
+        if not started and (trained := teacher(config)) is not None:
+            _fit_games(config, model, trained, tokenizer, splits, show=show_progress)
         trainer = make_trainer(config, model, tokenizer, splits, show_progress=show_progress)
         atexit.register(_leave_group)
     except BaseException:
         if first and not resume:
-            shutil.rmtree(config.folder)  # nothing has happened yet, and nothing is to be in the way of the next try
+            shutil.rmtree(config.folder)  # no step was taken: the next try finds no folder
         raise
     _run(trainer, resume=resume, end=end)
     if not trainer.is_world_process_zero():
@@ -95,30 +96,19 @@ def _leave_group() -> None:
         torch.distributed.destroy_process_group()
 
 
-def _warm(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show_progress: bool) -> None:
-    """Where a trained model gets a game readout: the games are fitted to its answers before anything is trained."""
+def _fit_games(
+    config: RunConfig, model: Any, trained: PreTrainedModel | None, tokenizer: Any, splits: Splits, *, show: bool
+) -> None:
+    """Fit the games to the answers of the trained model, or after training to the model's own, where a run asks so."""
     section = config.training.grounding
-    old = None if section is None or not section.warm_steps else teacher(config)
-    if section is None or old is None:
+    if section is None or not (section.polish_steps if trained is None else section.warm_steps):
         return
-    length = config.data.max_length
-    total = min(section.warm_texts, len(splits.train)) * (section.coalitions + 1)
-    with tqdm(total=total, unit="pass", desc="warm start", disable=not show_progress) as bar:
-        bf16 = config.training.bf16
-        warm_start(
-            model, old, tokenizer, splits.train, section, length, seed=config.seed, bf16=bf16, progress=bar.update
-        )
-
-
-def _polish(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> None:
-    """The game of the trained model, fitted once more to what that model says of incomplete texts."""
-    section = config.training.grounding
-    if section is None or not section.polish_steps:
-        return
-    total = min(section.polish_texts, len(splits.train)) * (section.coalitions + 1)
-    with tqdm(total=total, unit="pass", desc="polish") as bar:
-        length, bf16 = config.data.max_length, config.training.bf16
-        polish(model, tokenizer, splits.train, section, length, seed=config.seed, bf16=bf16, progress=bar.update)
+    texts, name = (section.polish_texts, "polish") if trained is None else (section.warm_texts, "warm start")
+    options: dict[str, Any] = {"seed": config.seed, "bf16": config.training.bf16}
+    total = min(texts, len(splits.train)) * (section.coalitions + 1)
+    with tqdm(total=total, unit="pass", desc=name, disable=not show) as bar:
+        options["progress"] = bar.update
+        fit_to_answers(model, trained, tokenizer, splits.train, section, config.data.max_length, **options)
 
 
 def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
@@ -135,7 +125,7 @@ def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
             raise ConfigError(f"nothing to resume: the run in {folder} has ended")
         delete_unfinished(folder / "checkpoints")
         return
-    taken = f"{folder} already holds a run; give this one another name, or go on with it with --resume"
+    taken = f"{folder} already holds a run; give this one another name, or continue it with --resume"
     if folder.exists() and (not folder.is_dir() or any(path.suffix != ".new" for path in folder.iterdir())):
         raise ConfigError(taken)
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +136,7 @@ def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what a kill has left: files half written, and `best/` of a run that has ended, now in `model/`."""
+    """Remove temporary files of a killed run, and `best/` of a run that has ended, now in `model/`."""
     if (folder / "metrics.json").exists() and (folder / "best").exists():
         (folder / "best").rename(folder / "best.new")  # in one step, so that no half of it has its name
     for left in folder.glob("*.new"):
@@ -154,7 +144,7 @@ def _tidy(folder: Path) -> None:
 
 
 def _run(trainer: NeuroGameTrainer, *, resume: bool, end: bool) -> None:
-    """Train to the end; a resumed run that is to end here, or had stopped for want of patience, takes no step."""
+    """Train to the end; a resumed run that is to end here, or had run out of patience, takes no step."""
     whole = checkpoints(Path(trainer.args.output_dir)) if resume else []
     if whole:
         with readable(whole[-1]):
@@ -239,7 +229,7 @@ def make_trainer(
         eval_dataset=Subset(dev, [row for batch in sorted_batches(dev.lengths, 1) for row in batch]),  # little padding
         data_collator=CollateWords(tokenizer),
         processing_class=tokenizer,
-        compute_metrics=measured if config.training.grounding is None else _grounded(config, model, tokenizer, splits),
+        compute_metrics=measure if config.training.grounding is None else _measure_r2(config, model, tokenizer, splits),
     )
     trainer.remove_callback(PrinterCallback)  # prints the log to stdout, which is for results
     if show_progress:
@@ -255,8 +245,8 @@ def make_trainer(
     return trainer
 
 
-def _grounded(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> Any:
-    """`measured`, and how well the game predicts the model on coalitions of dev."""
+def _measure_r2(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> Any:
+    """`measure`, and how well the game predicts the model on coalitions of dev."""
     section = config.training.grounding
     assert section is not None
     chosen = torch.randperm(len(splits.dev), generator=generator(config.seed, "dev pairs"))[: section.dev_pairs]
@@ -265,12 +255,12 @@ def _grounded(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> 
     def with_r2(answers: EvalPrediction) -> dict[str, float]:
         size = config.training.eval_batch_size
         r2 = coalition_r2(model, tokenizer, pairs, section, config.data.max_length, batch_size=size, seed=config.seed)
-        return {**measured(answers), "coalition_r2": r2}
+        return {**measure(answers), "coalition_r2": r2}
 
     return with_r2
 
 
-def measured(answers: EvalPrediction) -> dict[str, float]:
+def measure(answers: EvalPrediction) -> dict[str, float]:
     """Accuracy and mean cross-entropy of the rows; the Trainer's own loss is a mean over batches."""
     logits = answers.predictions[0] if isinstance(answers.predictions, tuple) else answers.predictions
     z, gold = np.asarray(logits, dtype=np.float64), answers.label_ids
@@ -285,7 +275,7 @@ def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits) -> NLI:
         raise TrainingError(f"{best} is missing: the best model of this run has been deleted")
     model = type(trainer.model).from_pretrained(best, dtype=torch.float32, use_safetensors=True)
     nli = NLI(model, trainer.processing_class, name=config.name)
-    _polish(config, model, trainer.processing_class, splits)
+    _fit_games(config, model, None, trainer.processing_class, splits, show=True)
     if config.training.calibrate:
         pairs = [(pair.premise, pair.hypothesis) for pair in splits.dev]
         logits = nli.logits(pairs, batch_size=config.training.eval_batch_size).double().numpy()
@@ -316,9 +306,9 @@ def _write(
         "seconds": round(seconds, 1),
         "steps": trainer.state.global_step,
         "data": {
-            "train": card.described(splits.train),
-            "dev": card.described(splits.dev),
-            "test": [card.described(data) for data in splits.test],
+            "train": card.describe(splits.train),
+            "dev": card.describe(splits.dev),
+            "test": [card.describe(data) for data in splits.test],
         },
         "evaluation": report.to_dict(),
         "history": history,

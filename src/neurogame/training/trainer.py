@@ -28,7 +28,7 @@ from neurogame.grounding.texts import WORDS
 from neurogame.modeling.checking import UNLOADABLE, WEIGHTS, short
 from neurogame.modeling.losses import Mixup, classification_loss
 from neurogame.training.callbacks import AverageWeights, Epochs, LogWithCheckpoints, TemperatureSchedule
-from neurogame.training.checkpoints import UNFINISHED, checkpoints, delete_unfinished, finished
+from neurogame.training.checkpoints import UNFINISHED, checkpoints, delete_unfinished, publish
 from neurogame.training.config import TrainingError, TrainingSection
 from neurogame.training.grounding import grounding_loss
 from neurogame.training.randomness import LengthGroupedSampler, derive, generator
@@ -204,7 +204,7 @@ class NeuroGameTrainer(Trainer):
             draw = generator(self.args.seed, "mixup", self.state.global_step, self._place)
             mixup = Mixup.draw(len(labels), self.recipe.mixup, draw)
             if self.recipe.mixup_on == "embeddings":
-                inputs = self._mixed_embeddings(inputs, mixup)
+                inputs = self._mix_embeddings(inputs, mixup)
             else:
                 inputs["mixup"] = mixup
         if _is_ours(self.model):
@@ -213,13 +213,13 @@ class NeuroGameTrainer(Trainer):
         outputs = model(**inputs) if grounding is None else model(**inputs, output_game=True)
         loss = classification_loss(outputs["logits"], labels, mixup, self.recipe.label_smoothing)
         if grounding is not None:
-            loss = loss + self._grounded(model, inputs, words, outputs)
+            loss = loss + self._grounding_loss(model, inputs, words, outputs)
         share = self._rows[self._micro] / self._total
         # Gradients are averaged over the processes, and the Trainer divides by the micro-batches.
         loss = loss * (share * self.args.world_size * self.current_gradient_accumulation_steps)
         return (loss, outputs) if return_outputs else loss
 
-    def _grounded(self, model: nn.Module, inputs: dict[str, Any], words: Tensor, outputs: Any) -> Tensor:
+    def _grounding_loss(self, model: nn.Module, inputs: dict[str, Any], words: Tensor, outputs: Any) -> Tensor:
         """What `training.grounding` adds; its coalitions belong to the place of the micro-batch in the step."""
         section = self.recipe.grounding
         assert section is not None
@@ -228,7 +228,7 @@ class NeuroGameTrainer(Trainer):
         masked, grounded = grounding_loss(model, inputs, words, outputs, section, removal, draws)
         return section.masked * masked + section.weight * grounded
 
-    def _mixed_embeddings(self, inputs: dict[str, Any], mixup: Mixup) -> dict[str, Any]:
+    def _mix_embeddings(self, inputs: dict[str, Any], mixup: Mixup) -> dict[str, Any]:
         """Word embeddings of a row and its partner, mixed; a token is real where either has one."""
         ids = inputs.pop("input_ids")
         words = self.model.get_input_embeddings()(ids)
@@ -276,19 +276,19 @@ class NeuroGameTrainer(Trainer):
         return str(Path(self.args.output_dir) / UNFINISHED)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Whole or not at all."""
+        """Atomic: the folder gets its name when all files are on disk."""
         folder, step = Path(self.args.output_dir), self.state.global_step
         try:
             super()._save_checkpoint(model, trial)
             self.accelerator.wait_for_everyone()  # each process has written a file of its own
             if self.args.should_save:
-                finished(folder, step, self.recipe.keep)
+                publish(folder, step, self.recipe.keep)
         except UNWRITABLE as error:
             if self.args.should_save:
                 delete_unfinished(folder)
             last = next((path.name for path in reversed(checkpoints(folder))), "the start")
             what = f"{folder}: the checkpoint of step {step} cannot be written"
-            raise TrainingError(f"{what}: {reason(error)}; --resume goes on from {last}") from error
+            raise TrainingError(f"{what}: {reason(error)}; --resume continues from {last}") from error
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         """The averaged weights go to the average, the trained ones to the model; all must be there, as safetensors."""
@@ -297,7 +297,7 @@ class NeuroGameTrainer(Trainer):
         with readable(folder):
             with safe_open(folder / WEIGHTS, framework="pt") as file:
                 missing = self.model.state_dict().keys() - tied.keys() - set(file.keys())
-            if missing:  # the Trainer would leave them as they are, without a word
+            if missing:  # the Trainer would leave them as they are, silently
                 raise TrainingError(f"{len(missing)} weights are missing, {min(missing)} among them")
             super()._load_from_checkpoint(resume_from_checkpoint, model)
             if self.averaged is None:
@@ -318,12 +318,12 @@ class NeuroGameTrainer(Trainer):
             super()._load_optimizer_and_scheduler(checkpoint)
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
-        """Likewise."""
+        """As the Trainer's; a damaged file is a `TrainingError`."""
         with readable(checkpoint):
             super()._load_rng_state(checkpoint)
 
     def _load_scaler(self, checkpoint: str | None) -> None:
-        """Likewise."""
+        """As the Trainer's; a damaged file is a `TrainingError`."""
         with readable(checkpoint):
             super()._load_scaler(checkpoint)
 
@@ -331,7 +331,7 @@ class NeuroGameTrainer(Trainer):
 @contextmanager
 def readable(folder: str | Path | None) -> Iterator[None]:
     """A checkpoint that is damaged, of another model, or holds more than tensors, ends a run in one line."""
-    advice = "delete it to go on from the one before"
+    advice = "delete it to resume from the one before"
     try:
         yield
     except UnpicklingError as error:

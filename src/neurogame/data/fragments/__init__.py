@@ -39,13 +39,13 @@ from neurogame.data.fragments.arguments import relative, roles
 from neurogame.data.fragments.attachments import attachment
 from neurogame.data.fragments.english import section
 from neurogame.data.fragments.events import implicative, time
+from neurogame.data.fragments.form_tables import Fragment
 from neurogame.data.fragments.lexical import antonym, kind
 from neurogame.data.fragments.lexicon import Lexicon, lexicon
 from neurogame.data.fragments.logic import conditional, conjunction, negation
 from neurogame.data.fragments.numbers import number
 from neurogame.data.fragments.quantifiers import quantifier
 from neurogame.data.fragments.reports import attitude, modal
-from neurogame.data.fragments.tables import Fragment
 from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed, unlike
 from neurogame.labels import LABELS
 

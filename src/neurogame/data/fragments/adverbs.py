@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from neurogame.data.forms import Draw
 from neurogame.data.fragments.english import section
+from neurogame.data.fragments.form_tables import Fragment, fragment, worlds
 from neurogame.data.fragments.inflection import Verb
 from neurogame.data.fragments.lexicon import Lexicon
-from neurogame.data.fragments.phrases import persons
-from neurogame.data.fragments.tables import Fragment, fragment, worlds
+from neurogame.data.fragments.noun_phrases import persons
 
 ENGLISH = section("adverbs")
 

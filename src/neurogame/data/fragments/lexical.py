@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 
 from neurogame.data.forms import Draw
 from neurogame.data.fragments.english import section
+from neurogame.data.fragments.form_tables import Fragment, fragment, worlds
 from neurogame.data.fragments.inflection import Verb, plural
 from neurogame.data.fragments.lexicon import COLOURS, GOODS, WIDER, Lexicon
-from neurogame.data.fragments.phrases import persons
+from neurogame.data.fragments.noun_phrases import persons
 from neurogame.data.fragments.quantifiers import crowds, quantified
-from neurogame.data.fragments.tables import Fragment, fragment, worlds
 
 ENGLISH = section("lexical")
 

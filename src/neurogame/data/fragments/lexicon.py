@@ -7,6 +7,7 @@ too small for that is shared by both parts, as function words are.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 from zlib import crc32
 
 from neurogame.data.fragments.english import section
@@ -90,26 +91,9 @@ def lexicon(held: bool) -> Lexicon:
     def words(text: str) -> tuple[str, ...]:
         return part(text.split(";") if ";" in text else text.split(), held)
 
-    def verbs(text: str) -> tuple[Verb, ...]:
-        return tuple(map(Verb.of, words(text)))
-
-    kinds = {kind: words(text) for kind, text in KINDS.items()}
-    return Lexicon(
-        people=words(ENGLISH["people"]),
-        names=words(ENGLISH["names"]),
-        manners=words(ENGLISH["manners"]),
-        colours=words(COLOURS),
-        looks=words(ENGLISH["looks"]),
-        deeds=verbs(ENGLISH["deeds"]),
-        acts=verbs(ENGLISH["acts"]),
-        tasks=verbs(ENGLISH["tasks"]),
-        kinds=kinds,
-        objects=words(ENGLISH["objects"]),
-        places=words(ENGLISH["places"]),
-        cities=words(ENGLISH["cities"]),
-        days=tuple(ENGLISH["days"].split()),
-        months=tuple(ENGLISH["months"].split()),
-        when=_shared(ENGLISH["when"]),
-        where=_shared(ENGLISH["where"]),
-        is_held=held,
-    )
+    nouns = ("people", "names", "manners", "colours", "looks", "objects", "places", "cities")
+    classes: dict[str, Any] = {name: words(ENGLISH[name]) for name in nouns}
+    classes |= {name: tuple(map(Verb.of, words(ENGLISH[name]))) for name in ("deeds", "acts", "tasks")}
+    classes |= {name: tuple(ENGLISH[name].split()) for name in ("days", "months")}
+    classes |= {name: _shared(ENGLISH[name]) for name in ("when", "where")}
+    return Lexicon(**classes, kinds={kind: words(text) for kind, text in KINDS.items()}, is_held=held)

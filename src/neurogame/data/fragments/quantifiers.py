@@ -6,10 +6,10 @@ from typing import Any
 
 from neurogame.data.forms import Condition, Draw, Form
 from neurogame.data.fragments.english import section
+from neurogame.data.fragments.form_tables import Fragment, fragment, worlds
 from neurogame.data.fragments.inflection import Verb, plural
 from neurogame.data.fragments.lexicon import GOODS, Lexicon
-from neurogame.data.fragments.phrases import persons
-from neurogame.data.fragments.tables import Fragment, fragment, worlds
+from neurogame.data.fragments.noun_phrases import persons
 
 ENGLISH = section("quantifiers")
 

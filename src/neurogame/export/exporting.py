@@ -107,7 +107,7 @@ def export(
         made.save(fresh / folders.MODEL)
         if quantize is not None:
             int8(fresh / folders.MODEL)
-        manifest.logit_error = _compared(OnnxModel(fresh, manifest), batches, expected)
+        manifest.logit_error = _compare(OnnxModel(fresh, manifest), batches, expected)
         nli.tokenizer.save_pretrained(fresh)
         manifest.sha256 = folders.sums(fresh)
         size = sum(path.stat().st_size for path in fresh.glob(f"{folders.MODEL}*")) / 1e6
@@ -155,13 +155,13 @@ def _batches(nli: Classifier) -> list[dict[str, Tensor]]:
     return [nli.on_device(pad([rows[i] for i in some])) for some in (range(len(rows)), [1])]
 
 
-def _compared(model: OnnxModel, batches: Sequence[dict[str, Tensor]], expected: Sequence[dict[str, Tensor]]) -> float:
+def _compare(model: OnnxModel, batches: Sequence[dict[str, Tensor]], expected: Sequence[dict[str, Tensor]]) -> float:
     """The largest difference of a logit; where nothing was rounded, any difference beyond the tolerance is an error."""
     worst = 0.0
     for batch, wanted in zip(batches, expected, strict=True):
-        found = model.run({name: x.cpu() for name, x in batch.items()})
+        outputs = model.run({name: x.cpu() for name, x in batch.items()})
         for name, value in wanted.items():
-            difference = float((torch.from_numpy(found[name]) - value.cpu()).abs().max())
+            difference = float((torch.from_numpy(outputs[name]) - value.cpu()).abs().max())
             scale = max(1.0, float(value.abs().max()))
             if model.config.quantized is None and not difference <= TOLERANCE * scale:
                 raise ExportError(f"the graph does not compute what torch does: {name} is off by {difference:.2g}")

@@ -1,0 +1,104 @@
+"""ρ(J), the largest |eigenvalue| of the couplings: exactly, by power iterations, and as a smooth bound from probes."""
+
+import torch
+
+from neurogame import kernels, sampling
+from neurogame._types import Float, Tensor
+from neurogame.coupling_products import Coupling, factors, flat
+from neurogame.couplings import LinearCoupling
+from neurogame.game import safe_divide, safe_sqrt
+from neurogame.validation import differentiated, traced
+
+_DENSE_EIGENVALUES = 1024  # up to this n an operator is formed to read its spectral radius off exactly
+_POWER_STEPS = 500
+
+
+def power_norms(
+    coupling: Tensor | LinearCoupling, X: Float[Tensor, "... tokens probes"], steps: int
+) -> Float[Tensor, "steps ..."]:
+    """N_1 … N_steps of the power iteration X ← J X/‖X‖, N = ‖J X‖/‖X‖ in the Frobenius norm; the last tends to ρ(J)."""
+    return _power(coupling, X, steps, keep=False)[0]
+
+
+@torch.no_grad()
+def _power(
+    coupling: Tensor | LinearCoupling, X: Float[Tensor, "... tokens probes"], steps: int, *, keep: bool
+) -> tuple[Float[Tensor, "steps ..."], Float[Tensor, "steps ... tokens probes"] | None]:
+    """The norms, and with `keep` the normalised X that each product was made of."""
+    if kernels.available(*factors(coupling), X):
+        return _compiled_power(coupling, X, steps, keep=keep)
+    norms, iterates = [], []
+    for _ in range(steps):
+        X = safe_divide(X, safe_sqrt(X.square().sum((-2, -1), keepdim=True)))
+        iterates += [X] if keep else []
+        X = coupling @ X
+        norms.append(safe_sqrt(X.square().sum((-2, -1))))
+    return torch.stack(norms), torch.stack(iterates) if keep else None
+
+
+def schatten_radius(
+    coupling: Tensor | LinearCoupling, probes: Float[Tensor, "... tokens probes"], tokens: int | Tensor, steps: int
+) -> Float[Tensor, "..."]:
+    """(Σ_i |λ_i|^2m)^(1/2m), m = `steps`, from ±1 probes: just above ρ(J) = max |λ_i|, and smooth in J.
+
+    E‖J^m z‖² = Σ λ^2m for a probe z of independent signs (Hutchinson), so this errs upwards where
+    many eigenvalues are near the largest, and downwards only if every probe misses its eigenvector.
+
+    Its gradient needs no second pass: with Y_k = J^k Z and J symmetric,
+    d log‖Y_m‖ = Σ_{k=1…m} ⟨Y_{2m−k}, dJ Y_{k−1}⟩ / ‖Y_m‖²,
+    so the iteration goes on to Y_{2m−1} and one product of J with all Y_{k−1} side by side carries it.
+    """
+    parts = factors(coupling)
+    differentiable = kernels.needs_gradient(*parts) or differentiated() or (traced() and torch.is_grad_enabled())
+    fixed = [part.detach() for part in parts]
+    held = LinearCoupling(*fixed) if isinstance(coupling, LinearCoupling) else fixed[0]
+    N, X = _power(held, probes, 2 * steps if differentiable else steps, keep=differentiable)
+    zero = (N <= 0).any(0)
+    logs = torch.where(zero, 1.0, N).log()
+    log_norm = logs[:steps].sum(0)  # log of ‖J^m Z‖/‖Z‖
+    if X is not None:
+        size = torch.cat([torch.zeros_like(logs[:1]), logs.cumsum(0)])  # log ‖Y_k‖/‖Z‖
+        share = (size[steps : 2 * steps].flip(0) + size[:steps] - 2.0 * size[steps]).exp()
+        left = X[steps:].flip(0) * torch.where(zero, 0.0, share)[..., None, None]  # Y_{2m−k}, scaled
+        right = X[:steps].movedim(0, -1).flatten(-2)  # (..., tokens, probes·m)
+        carried = ((coupling @ right) * left.movedim(0, -1).flatten(-2)).sum((-2, -1))
+        log_norm = log_norm + (carried - carried.detach())
+    n = torch.as_tensor(tokens, dtype=N.dtype, device=N.device)
+    return torch.where(zero, 0.0, ((log_norm + 0.5 * n.log()) / steps).exp())
+
+
+def spectral_radius(coupling: Coupling, like: Float[Tensor, "... tokens"]) -> Float[Tensor, "..."]:
+    """ρ(J) = max |eigenvalue|: exact for matrices and for operators up to n = 1024, power iterations above.
+
+    Args:
+        coupling: J_ij, symmetric; None: 0.
+        like: [..., tokens], whose leading axes, dtype and device the result has.
+
+    Returns:
+        [...].
+    """
+    if coupling is None:
+        return like.new_zeros(like.shape[:-1])
+    if isinstance(coupling, LinearCoupling):
+        n = coupling.shape[-1]
+        if n > _DENSE_EIGENVALUES:
+            start = sampling.probes(sampling.seed_of(None, like.device), 1, n, 1)[0].to(like.dtype)
+            return power_norms(coupling, start.expand(*like.shape, 1), _POWER_STEPS)[-1]
+        coupling = coupling.to_dense()
+    eigenvalues: Tensor = torch.linalg.eigvalsh(coupling)
+    return eigenvalues.abs().amax(-1)
+
+
+def _compiled_power(
+    coupling: Tensor | LinearCoupling, X: Tensor, steps: int, *, keep: bool
+) -> tuple[Float[Tensor, "steps ..."], Float[Tensor, "steps ... tokens probes"] | None]:
+    """`_power` in compiled loops."""
+    n, probes = X.shape[-2:]
+    batch = torch.broadcast_shapes(X.shape[:-2], coupling.shape[:-2])
+    start = X.expand(*batch, n, probes).mT.contiguous()
+    sizes, J = flat(coupling, batch)
+    norms = start.new_empty(*batch, steps)
+    iterates = start.new_empty(*batch, steps, probes, n) if keep else norms
+    counts = (batch.numel(), n, *sizes, probes, steps, int(keep), torch.get_num_threads())
+    kernels.call("neurogame_power", *counts, *J, start, norms, iterates)
+    return norms.movedim(-1, 0), iterates.mT.movedim(-3, 0) if keep else None
