@@ -27,7 +27,7 @@ ROOMS = (
     ),  # tools
     ("game", "sampling", "kernels", "marginals", "couplings", "values", "exact", "ising", "attention"),  # the paper
     ("query_game", "players", "self_attention"),
-    ("readout", "hamiltonian", "example"),
+    ("readout", "hamiltonian", "example", "outputs"),
     ("modeling",),
     ("",),  # neurogame/__init__.py: all names, imported when they are asked for
     ("data",),
