@@ -1,4 +1,4 @@
-"""`Classifier`: a model with its tokenizer and the names of its labels, and what it says of pairs.
+"""`Classifier`: a model with its tokenizer and the names of its labels, and what it says of texts.
 
     pairs ──encode──▶ token ids ──batches──▶ tensors on the device ──forward──▶ logits ──prediction──▶ Prediction
 
@@ -7,6 +7,7 @@ configuration has them. `opening` finds one on disk or on the hub, `explanation`
 puts both behind `predict` and `explain`.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from neurogame._types import Float, Tensor
 from neurogame.data.batching import EncodedDataset, collate, encode, sorted_batches
 from neurogame.data.pairs import Pair
 from neurogame.modeling.checking import ModelError, check_labels, no_panic
+from neurogame.outputs import Output, Outputs, output_of
 from neurogame.validation import check_count
 
 MAX_LENGTH = 128  # tokens of a pair, where neither the tokenizer nor the model says how many it takes
@@ -31,12 +33,17 @@ Progress = Callable[[int], object]  # called with the number of pairs just done
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one pair; probabilities and logits by label name, in the model's order."""
+    """What a model says of one text; probabilities and logits by label name, in the model's order.
+
+    `neurogame.outputs` has what they mean for each kind of model. Of a softmax, `label` is the most probable label; of
+    one logit the label or "not" the label; of a multi-label model all its labels, with commas, or "none"; of a
+    regression the name of the (first) score, which has no probability: `probabilities` is empty.
+    """
 
     label: str
-    probabilities: dict[str, float]  # softmax of logits/temperature
+    probabilities: dict[str, float]  # softmax or sigmoid of logits/temperature
     logits: dict[str, float]
-    truncated: bool = False  # whether the pair was longer than the model reads
+    truncated: bool = False  # whether the text was longer than the model reads
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -45,6 +52,14 @@ class Prediction:
 
 class FittedGame(Protocol):
     """What a classifier needs of a grounded game that was fitted to it: see `neurogame.Explainer`."""
+
+    @property
+    def output(self) -> Output:
+        """What the logits that it predicts mean."""
+
+    @property
+    def parts(self) -> int:
+        """Of the texts that it was fitted on: 1, or 2 for pairs."""
 
     def check(self, model: PreTrainedModel, name: str = ...) -> None:
         """Raise unless it was fitted to this model."""
@@ -57,7 +72,7 @@ class FittedGame(Protocol):
 
 
 class Classifier:
-    """A classifier of sentence pairs: model, tokenizer, labels.
+    """A classifier of sentence pairs, or of single texts: model, tokenizer, labels.
 
     Args:
         model: any sequence classifier of transformers, or an ONNX graph (`neurogame.export.runtime.OnnxModel`).
@@ -66,9 +81,11 @@ class Classifier:
         label_names: names of the logits in order, where the model's configuration does not know them
             ("LABEL_0"); they become part of the configuration, and are saved with it.
         explainer: a grounded game that was fitted to this model; "decision" then plays it.
+        output: what the logits mean, see `neurogame.outputs`; None: as the explainer or the configuration says.
 
     Attributes:
         labels: names of the logits in order; those of NLI as `neurogame.labels` spells them.
+        outputs: the labels, and what the logits mean.
         max_length: tokens of a pair, special ones included; longer pairs are truncated.
         folder: where it was opened; None if it was not, or came from the hub.
 
@@ -86,9 +103,11 @@ class Classifier:
         name: str = "model",
         label_names: Sequence[str] | None = None,
         explainer: FittedGame | None = None,
+        output: Output | None = None,
     ) -> None:
         self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
         self.labels = _names(model, label_names, name)
+        self._output = output
         config = model.config
         if label_names is not None and isinstance(model, nn.Module):
             config.id2label = dict(enumerate(self.labels))
@@ -107,6 +126,12 @@ class Classifier:
         if value is not None:
             value.check(self.model, self.name)
         self.model.explainer = value
+
+    @property
+    def outputs(self) -> Outputs:
+        """The labels, and what the logits mean."""
+        fitted = None if self.explainer is None else self.explainer.output
+        return Outputs(self.labels, self._output or fitted or output_of(self.model.config))
 
     @property
     def temperature(self) -> float:
@@ -163,7 +188,7 @@ class Classifier:
             ModelError: the tokenizer has tokens that the model has no embedding for.
         """
         with self.own_tokens():
-            return self.model(**inputs, **options)
+            return self.model(**accepted(self.model, inputs), **options)
 
     @contextmanager
     def own_tokens(self) -> Iterator[None]:
@@ -203,18 +228,20 @@ class Classifier:
         return [self.prediction(row, truncated=i in cut) for i, row in enumerate(logits)]
 
     def prediction(self, logits: Float[Tensor, "labels"], *, truncated: bool = False) -> Prediction:
-        """The logits of one pair as label, probabilities and logits by name.
+        """The logits of one text as label, probabilities and logits by name.
 
         Args:
             logits: [labels].
-            truncated: whether the pair was longer than the model reads.
+            truncated: whether the text was longer than the model reads.
 
         Returns:
-            With softmax(logits/temperature) as probabilities.
+            With softmax(logits/temperature) as probabilities; see `Prediction` for other kinds of models.
         """
+        outputs = self.outputs
+        shares = outputs.probabilities(logits, self.temperature).tolist() if outputs.decides else ()
         return Prediction(
-            self.labels[int(logits.argmax())],
-            dict(zip(self.labels, (logits / self.temperature).softmax(-1).tolist(), strict=True)),
+            outputs.label(logits),
+            dict(zip(self.labels, shares, strict=outputs.decides)),
             dict(zip(self.labels, logits.tolist(), strict=True)),
             truncated,
         )
@@ -242,6 +269,15 @@ class Classifier:
                 f"{bad[0]}); its training has probably diverged, or its numbers overflow"
             )
         return logits, rows.cut
+
+
+def accepted(model: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The inputs without token_type_ids where the model does not take them, whatever its tokenizer gives."""
+    if "token_type_ids" not in inputs or not isinstance(model, nn.Module):
+        return dict(inputs)
+    known = inspect.signature(model.forward).parameters
+    takes = "token_type_ids" in known or "input_ids" not in known  # a wrapper passes on whatever it is given
+    return {name: value for name, value in inputs.items() if takes or name != "token_type_ids"}
 
 
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:

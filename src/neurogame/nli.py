@@ -13,11 +13,13 @@ from tqdm.auto import tqdm
 
 from neurogame import opening
 from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, checked_pairs, max_length
+from neurogame.data.words import Span
 from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
 from neurogame.explanation import Explanation, Question, explain
 from neurogame.export.folder import OUTPUTS, Manifest
 from neurogame.export.runtime import OnnxModel, TokenWeights
 from neurogame.grounding.explainer import Explainer
+from neurogame.grounding.texts import as_texts
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import no_bar
 from neurogame.opening import Backend
@@ -108,6 +110,7 @@ class NLI(Classifier):
         seed: int = 0,
         check: bool = True,
         error: float | None = None,
+        spans: Sequence[Sequence[Span]] | None = None,
         show_progress: bool | None = None,
     ) -> Explanation | list[Explanation]:
         """What each word of a pair did: `.show()`, `.to_html(path)`, `.to_dict()`; of a list of pairs, a list.
@@ -119,13 +122,13 @@ class NLI(Classifier):
         for every label: "game" (the values inside the layer), "attention" (the weights), "random".
 
         Args:
-            premise: a sentence; one of the two may be empty.
-            hypothesis: a sentence.
+            premise: a sentence; one of the two may be empty. Or a single text, where an explainer was fitted on such.
+            hypothesis: a sentence; None for a single text.
             method: one of the names above, or a usual spelling of one ("gradient × input"); None: the best that the
                 model has (`neurogame.explanation.best`), which the record names.
             target: the label to explain; None: the predicted one.
             contrast: explain the logit of the target minus that of this label.
-            level: "word", or "token" for word pieces.
+            level: "word", "token" for word pieces, "sentence", or "span" for what `spans` names.
             samples: how much work a method may do, None: its own default. For "decision" on a grounded game forward
                 passes, by which its values are refined; else coalitions per law (beyond the words it enumerates); steps
                 for "presence" and "integrated_gradients"; forward passes for "input", "lime", "kernelshap" and
@@ -134,6 +137,7 @@ class NLI(Classifier):
             check: whether the claims of a grounded game (swing words, rationale) are tried on the model, in one batch
                 of some ten short passes; without it they are the game's word.
             error: a standard error at which refining stops before `samples` are used up.
+            spans: for each part of the text a list of (start, end) in characters; words in no span always stay.
             show_progress: a bar on stderr, for a list; None: when it is long.
 
         Returns:
@@ -146,15 +150,18 @@ class NLI(Classifier):
             >>> nli.explain("A man sleeps.", "Nobody is awake.").show()  # doctest: +SKIP
             >>> nli.explain("A man sleeps.", "Nobody is awake.", method="input", target="neutral")  # doctest: +SKIP
         """
-        question = Question(target, contrast, samples, seed, check, error, method, level)
+        question = Question(target, contrast, samples, seed, check, error, method, level, spans=spans)
+        single = self.explainer is not None and self.explainer.parts == 1
+        if isinstance(premise, str) and hypothesis is None and not single:
+            raise ValueError("hypothesis must be a string, got None; explain takes one pair, two sentences")
         if isinstance(premise, str) or hypothesis is not None:
             return explain(self, premise, hypothesis, question)  # type: ignore[arg-type]  # it says what is wrong
-        pairs = checked_pairs(premise)
+        pairs: list[tuple[str, ...]] = as_texts(premise) if single else [*checked_pairs(premise)]
         shown = len(pairs) >= _MANY if show_progress is None else show_progress
-        with tqdm(total=len(pairs), unit="pair", disable=not shown) as bar:
+        with tqdm(total=len(pairs), unit="text" if single else "pair", disable=not shown) as bar:
             explanations = []
             for pair in pairs:
-                explanations.append(explain(self, *pair, question))
+                explanations.append(explain(self, pair[0], None if single else pair[1], question))
                 bar.update()
             return explanations
 

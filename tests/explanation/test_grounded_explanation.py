@@ -222,8 +222,8 @@ def test_the_shortest_rationale_of_those_that_were_tried(nli):
         ex = nli.explain(*pair)
         reading, question = read(nli, *pair, "word"), Question(ex.target)
         floor = grounded._floor(reading, reading.game, question)
-        tried = grounded._candidates(reading.game, nli.labels, question, floor)
-        margins = [float(grounded.margin_of(answers(nli, pair, [C])[0].double(), nli.labels, question)) for C in tried]
+        tried = grounded._candidates(reading.game, nli.outputs, question, floor)
+        margins = [float(grounded.margin_of(answers(nli, pair, [C])[0].double(), nli.outputs, question)) for C in tried]
         sizes = [(int(C.sum()), m) for C, m in zip(tried, margins, strict=True) if m > 0]
         few = len(reading.units.read) // 2
         short = [k for k, m in sizes if k <= few and m > floor] or [k for k, _ in sizes if k <= few]

@@ -635,7 +635,7 @@ REFUSED = [
     ({"steps": 0}, "steps must be at least 1, got 0"),
     ({"most": 1}, "most must be at least 2, got 1"),
     ({"law": "fair"}, "law = 'fair' is unknown"),
-    ({"removal": "hide"}, "mode = 'hide' is unknown"),
+    ({"removal": "hide"}, "removal = 'hide' is unknown"),
     ({"heads": 0}, "heads must be at least 1, got 0"),
 ]
 

@@ -39,8 +39,18 @@ class Removal:
     left: bool
 
     @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerBase, mode: Mode = "delete", *, name: str = "this model") -> "Removal":
-        """For a tokenizer; `name` is how an error calls its model."""
+    def of(
+        cls,
+        tokenizer: PreTrainedTokenizerBase,
+        mode: Mode = "delete",
+        *,
+        name: str = "this model",
+        left: bool | None = None,
+    ) -> "Removal":
+        """For a tokenizer; `name` is how an error calls its model, `left` overrides the side that it pads.
+
+        On the right, the first token has the first position whatever else is in the batch. BERT counts padding too.
+        """
         check_choice("mode", mode, Mode)
         mask = tokenizer.mask_token_id
         if mode == "mask" and mask is None:
@@ -49,7 +59,7 @@ class Removal:
                 "allowed: 'delete', 'pad'"
             )
         fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
-        return cls(mode, fill, mask, tokenizer.padding_side == "left")
+        return cls(mode, fill, mask, tokenizer.padding_side == "left" if left is None else left)
 
     def remove(
         self,

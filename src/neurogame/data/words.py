@@ -3,9 +3,12 @@
     Nobody's awake.   →   [CLS] nobody ' s awake . [SEP]
                             −1     0   0 0   1   1   −1
 
-A unit is what an explanation gives a number: a word, or a single piece of one. Tokens of no unit (special tokens,
-whitespace that a tokenizer keeps) are "outside". A word without tokens, because the tokenizer drops it or the pair was
-cut before it, stays in the list and gets 0. Nothing here knows what the numbers mean.
+A unit is what an explanation gives a number: a word, a single piece of one, a sentence, or a span that a user names.
+Tokens of no unit (special tokens, whitespace that a tokenizer keeps) are "outside". A word without tokens, because the
+tokenizer drops it or the text was cut before it, stays in the list and gets 0. Nothing here knows what numbers mean.
+
+A text has one part or two: `Tokens.texts` is (text,) or (premise, hypothesis), and every unit names the side it stands
+on: "text", or "premise" and "hypothesis". Whoever reads a record takes the names from there and writes none of its own.
 """
 
 import re
@@ -14,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Literal
 
 import torch
@@ -21,26 +25,33 @@ from transformers import PreTrainedTokenizerBase
 
 from neurogame._types import Float, Int, Tensor
 
-Level = Literal["word", "token"]
+Level = Literal["word", "token", "sentence", "span"]
 SIDES = ("premise", "hypothesis")
+ONE_SIDE = ("text",)
 Span = tuple[int, int]
+_ENDS, _CLOSING = (".", "!", "?", "…", "。", "！", "？"), "\"'”’)]»"  # of a sentence, and what may follow its end
+
+
+def sides_of(texts: Sequence[str]) -> tuple[str, ...]:
+    """What the parts of a text are called: one is the text, two are premise and hypothesis."""
+    return ONE_SIDE if len(texts) == 1 else SIDES
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """A pair as the model reads it: ids and masks as a batch of one, and where each token comes from."""
+    """A text of one part or two as the model reads it: a batch of one, and where each token comes from."""
 
-    texts: tuple[str, str]
+    texts: tuple[str, ...]
     inputs: Mapping[str, Int[Tensor, "1 tokens"]]
     offsets: Sequence[Span]  # characters of its own text
-    sides: Sequence[int | None]  # 0 premise, 1 hypothesis, None special
+    sides: Sequence[int | None]  # which part: 0 the text or the premise, 1 the hypothesis, None special
     pieces: Sequence[str]  # decoded, one by one
     uncut: Sequence[tuple[Span, int | None]]  # offsets and sides of the whole pair, where it was cut; else the same
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The words (or pieces) of a pair, and which tokens each is made of; `read` are those that have tokens.
+    """The words (or pieces, sentences, spans) of a text, and the tokens of each; `read` are those that have tokens.
 
     Numbers go from tokens to read units (`summed`, `averaged`, `crossed`) and from those to all units (`listed`,
     `rows`, `matrix`), where a unit that was not read has 0.
@@ -49,9 +60,10 @@ class Units:
     names: tuple[str, ...]
     sides: tuple[str, ...]
     unit_of: Int[Tensor, "tokens"]  # −1: outside
-    truncated: tuple[int, ...] = ()  # cut off: the pair is longer than the model reads
+    truncated: tuple[int, ...] = ()  # cut off: the text is longer than the model reads
     shortened: tuple[int, ...] = ()  # some of its tokens were
     silent: tuple[int, ...] = ()  # the tokenizer makes no token of it
+    spans: bool = False  # named by a user: tokens outside may be words
 
     @cached_property
     def read(self) -> tuple[int, ...]:
@@ -99,54 +111,82 @@ class Units:
         return tuple(rows.get(i, nothing) for i in range(len(self.names)))
 
 
-def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str, max_length: int) -> Tokens:
-    """The pair as `NLI.predict` encodes it, the longer sentence cut first, with offsets."""
-    encoded = _with_offsets(tokenizer, premise, hypothesis, max_length)
+def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str | None, max_length: int) -> Tokens:
+    """A text as the model reads it, with offsets: a pair, the longer sentence cut first, or one text."""
+    texts = (premise,) if hypothesis is None else (premise, hypothesis)
+    encoded = _encoded(tokenizer, texts, max_length)
     offsets, sides, ids = encoded["offset_mapping"], encoded.sequence_ids(), encoded["input_ids"]
     uncut = list(zip(offsets, sides, strict=True))
     if len(ids) >= max_length:
-        whole = tokenizer(premise, hypothesis, return_offsets_mapping=True, verbose=False)
+        whole = tokenizer(*texts, return_offsets_mapping=True, verbose=False)
         uncut = list(zip(whole["offset_mapping"], whole.sequence_ids(), strict=True))
     pieces = [tokenizer.decode([i], clean_up_tokenization_spaces=False).strip() for i in ids]
     inputs = {name: torch.tensor([column]) for name, column in encoded.items() if name != "offset_mapping"}
-    return Tokens((premise, hypothesis), inputs, offsets, sides, pieces, uncut)
+    return Tokens(texts, inputs, offsets, sides, pieces, uncut)
 
 
-def units(tokens: Tokens, level: Level) -> Units:
-    """The words of both texts, or the pieces that were read of them."""
-    spans = [_spans(text) for text in tokens.texts]
+def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int) -> Any:
+    """Ids with offsets, cut to `max_length`."""
+    if not tokenizer.is_fast:
+        raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
+    return tokenizer(*texts, truncation="longest_first", max_length=max_length, return_offsets_mapping=True)
+
+
+def units(tokens: Tokens, level: Level, given: Sequence[Sequence[Span]] | None = None) -> Units:
+    """The players of a text: its words, the pieces that were read, its sentences, or spans.
+
+    Args:
+        tokens: the text.
+        level: which of them.
+        given: for "span", (start, end) in characters for each part of the text; what no span covers always stays.
+
+    Raises:
+        ValueError: spans that overlap, are empty or lie outside of the text.
+    """
+    if level == "token":
+        return _pieces(tokens)
+    spans = _split(tokens.texts, level, given)
     owners = _owners(spans, zip(tokens.offsets, tokens.sides, strict=True))
     read, whole = Counter(owners), Counter(_owners(spans, tokens.uncut))
-    words = range(len(spans[0]) + len(spans[1]))
+    words = range(sum(map(len, spans)))
     cut: dict[str, Any] = {
         "truncated": tuple(i for i in words if whole[i] and not read[i]),
         "shortened": tuple(i for i in words if 0 < read[i] < whole[i]),
         "silent": tuple(i for i in words if not whole[i]),
     }
-    if level == "token":
-        return _pieces(tokens)
     names = tuple(text[a:b] for text, words_of in zip(tokens.texts, spans, strict=True) for a, b in words_of)
-    sides = tuple(side for side, words_of in zip(SIDES, spans, strict=True) for _ in words_of)
-    return Units(names, sides, torch.tensor(owners), **cut)
+    sides = tuple(side for side, words_of in zip(sides_of(tokens.texts), spans, strict=True) for _ in words_of)
+    return Units(names, sides, torch.tensor(owners), **cut, spans=level == "span")
+
+
+def _split(texts: Sequence[str], level: Level, given: Sequence[Sequence[Span]] | None) -> list[list[Span]]:
+    """Where the units of each part are."""
+    if level == "span":
+        return _checked_spans(texts, given)
+    return [_sentences(text) if level == "sentence" else _spans(text) for text in texts]
 
 
 def read_words(
-    tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str, max_length: int
+    tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str | None, max_length: int, level: Level = "word"
 ) -> tuple[dict[str, list[int]], list[int]]:
-    """Ids and masks of a pair, and the word of each token, counted through both texts as read; −1 for none."""
-    encoded = _with_offsets(tokenizer, premise, hypothesis, max_length)
-    places = zip(encoded.pop("offset_mapping"), encoded.sequence_ids(), strict=True)
-    owners = _owners([_spans(premise), _spans(hypothesis)], places)
+    """Ids and masks of a text, and the player of each token, counted through its parts as read; −1 for none.
+
+    Args:
+        tokenizer: a fast one.
+        premise: the first part, or the only one.
+        hypothesis: the second part; None: there is none.
+        max_length: tokens.
+        level: whether a player is a word, a token or a sentence.
+    """
+    texts = (premise,) if hypothesis is None else (premise, hypothesis)
+    encoded = _encoded(tokenizer, texts, max_length)
+    offsets, sides = encoded.pop("offset_mapping"), encoded.sequence_ids()
+    if level == "token":
+        owners = [-1 if side is None else place for place, side in enumerate(sides)]
+    else:
+        owners = _owners(_split(texts, level, None), zip(offsets, sides, strict=True))
     place = {word: i for i, word in enumerate(sorted({word for word in owners if word >= 0}))}
     return dict(encoded), [place.get(word, -1) for word in owners]
-
-
-def _with_offsets(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str, max_length: int) -> Any:
-    if not tokenizer.is_fast:
-        raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
-    return tokenizer(
-        premise, hypothesis, truncation="longest_first", max_length=max_length, return_offsets_mapping=True
-    )
 
 
 def cut_words(tokens: Tokens) -> list[str]:
@@ -165,7 +205,7 @@ def _pieces(tokens: Tokens) -> Units:
         if side is not None:
             text = tokens.texts[side][a:b]
             names.append(piece if piece and "\ufffd" not in piece else text.strip() or piece or text)
-            sides.append(SIDES[side])
+            sides.append(sides_of(tokens.texts)[side])
     return Units(tuple(names), tuple(sides), torch.tensor(unit_of))
 
 
@@ -174,9 +214,44 @@ def _spans(text: str) -> list[Span]:
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
+def _sentences(text: str) -> list[Span]:
+    """Where the sentences are: up to a word that ends in a full stop, question or exclamation mark."""
+    found: list[Span] = []
+    start: int | None = None
+    words = _spans(text)
+    for place, (a, b) in enumerate(words):
+        start = a if start is None else start
+        if place == len(words) - 1 or text[a:b].rstrip(_CLOSING).endswith(_ENDS):
+            found.append((start, b))
+            start = None
+    return found
+
+
+def _checked_spans(texts: Sequence[str], given: Sequence[Sequence[Span]] | None) -> list[list[Span]]:
+    """The spans of each part in their order."""
+    if given and len(texts) == 1 and all(isinstance(x, int) for x in given[0]):  # of one text the list alone will do
+        given = [given]  # type: ignore[list-item]
+    if given is None or len(given) != len(texts):
+        raise ValueError(
+            f"level = 'span' needs spans: a list of (start, end) in characters for each of {len(texts)} texts"
+        )
+    checked = []
+    for text, spans in zip(texts, given, strict=True):
+        ordered = sorted((int(a), int(b)) for a, b in spans)
+        for k, (a, b) in enumerate(ordered):
+            if not 0 <= a < b <= len(text):
+                raise ValueError(
+                    f"spans has ({a}, {b}); allowed: 0 <= start < end <= {len(text)}, the text's characters"
+                )
+            if k and a < ordered[k - 1][1]:
+                raise ValueError(f"spans must not overlap; got {ordered[k - 1]} and {(a, b)}")
+        checked.append(ordered)
+    return checked
+
+
 def _owners(spans: Sequence[Sequence[Span]], places: Any) -> list[int]:
-    """The word of each token, counted through both texts; −1 for none."""
-    starts = (0, len(spans[0]))
+    """The word of each token, counted through all parts; −1 for none."""
+    starts = [0, *accumulate(map(len, spans))]
     owners = []
     for (a, b), side in places:
         word = -1 if side is None else _owner(spans[side], a, b)

@@ -1,6 +1,6 @@
-"""`explain`: a question about a pair is checked, a method answers it, the answer becomes an `Explanation`.
+"""`explain`: a question about a text is checked, a method answers it, the answer becomes an `Explanation`.
 
-    Question ──check──▶ read(pair) ──▶ METHODS[name].attribute(reading, question) ──▶ Explanation
+    Question ──check──▶ read(text) ──▶ METHODS[name].attribute(reading, question) ──▶ Explanation
 
 Removed words and another temperature change the reading, never the model.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from neurogame import labels
 from neurogame.classifier import Classifier
-from neurogame.data.words import cut_words
+from neurogame.data.words import Level, cut_words
 from neurogame.explanation.mechanism import Mechanism, mechanism
 from neurogame.explanation.methods import METHODS, MethodName, best, methods_for, named
 from neurogame.explanation.reading import Attribution, Question, Reading, is_grounded, read
@@ -22,14 +22,14 @@ from neurogame.validation import check_choice
 
 
 def explain(
-    nli: Classifier, premise: str, hypothesis: str, question: Question | None = None, **options: Any
+    nli: Classifier, premise: str, hypothesis: str | None, question: Question | None = None, **options: Any
 ) -> Explanation:
-    """What each word of a pair did.
+    """What each word of a text did: of a pair of sentences, or of one text.
 
     Args:
         nli: the classifier.
-        premise: a sentence; one of the two may be empty.
-        hypothesis: a sentence.
+        premise: a sentence; one of the two may be empty. Or the whole text.
+        hypothesis: a sentence; None: there is one text.
         question: what is asked; None: the fields of a `Question` given as options.
         options: fields of `Question`, which replace those of `question`.
 
@@ -50,13 +50,16 @@ def explain(
     _check_texts(premise, hypothesis)
     method = _method(nli, question)
     question = _labelled(nli, method, question)
-    reading = read(nli, premise, hypothesis, "token" if question.level == "token" else "word", question.removed)
+    _check_parts(nli, method, 1 if hypothesis is None else 2)
+    level: Level = question.level  # type: ignore[assignment]  # it was checked
+    reading = read(nli, premise, hypothesis, level, question.removed, question.spans)
     if not reading.units.read:
-        raise ValueError(f"no word of {premise!r:.40}, {hypothesis!r:.40} becomes a token of {nli.name}")
+        texts = ", ".join(f"{text!r:.40}" for text in reading.tokens.texts)
+        raise ValueError(f"no word of {texts} becomes a token of {nli.name}")
     if not _is_own_temperature(reading, method, question):
         reading = heated(reading, question.temperature_factor)
     if METHODS[method].has_target and question.target is None:
-        question = replace(question, target=reading.prediction.label)
+        question = replace(question, target=nli.outputs.target(reading.logits))
         _check_contrast(nli, question, " (the predicted label, since none was given)")
     return _record(reading, METHODS[method].attribute(reading, question), method, question, start)
 
@@ -97,9 +100,14 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
         diagnostics["unread"] = sorted({*diagnostics["unread"], *question.removed})
         if not _is_own_temperature(reading, method, question):
             diagnostics["gamma"] = [question.temperature_factor * gamma for gamma in diagnostics["gamma"]]
+    if reading.nli.outputs.kind != "softmax":
+        diagnostics["output"] = reading.nli.outputs.kind
+    texts = reading.tokens.texts
+    pair = len(texts) == 2
     return Explanation(
-        premise=reading.tokens.texts[0],
-        hypothesis=reading.tokens.texts[1],
+        premise=texts[0] if pair else None,
+        hypothesis=texts[1] if pair else None,
+        text=None if pair else texts[0],
         method=method,
         level=question.level,
         target=question.target,
@@ -129,15 +137,27 @@ def _unknown(reading: Reading) -> list[str]:
 
 
 def _check_texts(premise: object, hypothesis: object) -> None:
-    for name, text in (("premise", premise), ("hypothesis", hypothesis)):
+    one = hypothesis is None and isinstance(premise, str)
+    for name, text in (("text", premise),) if one else (("premise", premise), ("hypothesis", hypothesis)):
         if not isinstance(text, str):
             raise ValueError(f"{name} must be a string, got {text!r:.60}; explain takes one pair, two sentences")
         try:
             text.encode()
         except UnicodeEncodeError:
             raise ValueError(f"{name} is not valid Unicode (half of a surrogate pair): {text!r:.80}") from None
-    if not f"{premise}{hypothesis}".strip():
+    if one and not str(premise).strip():
+        raise ValueError("text is empty: there is no word to explain")
+    if not one and not f"{premise}{hypothesis}".strip():
         raise ValueError("premise and hypothesis are both empty: there is no word to explain")
+
+
+def _check_parts(nli: Classifier, method: str, parts: int) -> None:
+    """An explainer knows single texts or pairs, whichever it was fitted on."""
+    fitted = None if nli.explainer is None or method != "decision" else nli.explainer.parts
+    if fitted not in (None, parts):
+        kinds = {1: "single texts", 2: "pairs (premise, hypothesis)"}
+        got = {1: "one text", 2: "a pair"}[parts]
+        raise ValueError(f"the explainer of {nli.name} was fitted on {kinds[fitted]}, got {got}; `ground` fits another")
 
 
 def _check_method(nli: Classifier, method: str) -> None:
@@ -193,13 +213,18 @@ def _labelled(nli: Classifier, method: str, question: Question) -> Question:
 
 def _check_contrast(nli: Classifier, question: Question, implied: str = "") -> None:
     if question.contrast is not None and question.target == question.contrast:
-        others = ", ".join(repr(name) for name in nli.labels if name != question.target)
+        others = ", ".join(repr(name) for name in nli.labels if name != question.target) or "none, it has one label"
         raise ValueError(f"contrast = {question.contrast!r} is the target itself{implied}; allowed: {others}")
+    if question.contrast is not None and question.target is not None and question.target not in nli.labels:
+        raise ValueError(
+            f"contrast = {question.contrast!r} cannot be compared with {question.target!r}{implied}; a target that is "
+            "compared must be a label"
+        )
 
 
 def _label(nli: Classifier, name: str, label: object) -> str | None:
     """A label as the model spells it; a usual spelling of it will do."""
-    if label is None or label in nli.labels:
+    if label is None or label in (nli.outputs.targets if name == "target" else nli.labels):
         return None if label is None else str(label)
     try:
         spelled = labels.canonical(label) if isinstance(label, str) else None

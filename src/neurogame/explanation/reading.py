@@ -1,8 +1,9 @@
-"""One pair through the model: what every method starts from, what it is asked, and what it returns.
+"""One text through the model: what every method starts from, what it is asked, and what it returns.
 
     tokens ──encode──▶ x ──pool──▶ Σ_i c_i ──classify──▶ logits
 
-`Reading` holds the pair in that form: it is encoded and pooled once per explanation. `Question` is what is asked of a
+A text is a pair, premise and hypothesis, or has one part. `Reading` holds it in that form: it is encoded and pooled
+once per explanation. `Question` is what is asked of a
 method, `Attribution` what it answers.
 """
 
@@ -16,10 +17,11 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from neurogame import outputs
 from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.classifier import Classifier, Prediction
-from neurogame.data.words import Level, Tokens, Units, tokenize, units
+from neurogame.data.words import Level, Span, Tokens, Units, tokenize, units
 from neurogame.grounding.game import WordGame
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pooling, pooling_of
@@ -45,7 +47,8 @@ class Question:
         check: whether the claims of a grounded game are tried on the model.
         error: standard error at which refining a grounded game may stop before `samples` are used up.
         method: a name in `METHODS`; None: the best that the model has.
-        level: "word", or "token" for word pieces.
+        level: "word", "token" for word pieces, "sentence", or "span" for what `spans` names.
+        spans: for each part of the text a list of (start, end) in characters; words in no span always stay.
         removed: indices of words that are deleted before the model reads; they stay in the list, as words not read.
         temperature_factor: γ of every head times this; of a grounded game, the temperature of its α in logits.
 
@@ -63,9 +66,14 @@ class Question:
     level: str = "word"
     removed: Sequence[int] = ()
     temperature_factor: float = 1.0
+    spans: Sequence[Sequence[Span]] | None = None
 
     def __post_init__(self) -> None:
         check_choice("level", self.level, Level)
+        if (self.spans is None) == (self.level == "span"):
+            raise ValueError(
+                f"spans = {self.spans!r:.40} and level = {self.level!r}: spans are what level = 'span' needs"
+            )
         if self.samples is not None:
             check_count("samples", self.samples, least=2)
         check_count("seed", self.seed, least=0)
@@ -80,17 +88,13 @@ class Question:
 
     @property
     def changes(self) -> bool:
-        """Whether another pair, or another temperature, is asked about than the model's own."""
+        """Whether another text, or another temperature, is asked about than the model's own."""
         return bool(self.removed) or self.temperature_factor != 1
 
     def direction(self, labels: tuple[str, ...]) -> Float[Tensor, "labels"]:
         """ℓ = logits @ direction: 1 at the target, −1 at the contrast."""
         assert self.target is not None
-        direction = torch.zeros(len(labels), dtype=torch.float64)
-        direction[labels.index(self.target)] = 1.0
-        if self.contrast is not None:
-            direction[labels.index(self.contrast)] = -1.0
-        return direction
+        return outputs.direction(labels, self.target, self.contrast)
 
 
 def check_temperature(factor: object) -> None:
@@ -135,11 +139,11 @@ class Passes:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A pair, its tokens, its words, and one forward pass of the model over it.
+    """A text, its tokens, its words, and one forward pass of the model over it.
 
     Attributes:
         nli: the classifier.
-        tokens, units: the pair as token ids, and the words that they belong to.
+        tokens, units: the text as token ids, and the words that they belong to.
         prediction: what the model says.
         states: x, what the pooling of a NeuroGame model reads; None for other models.
         pooled: the pooled vector with weights and game; None for other models.
@@ -168,17 +172,21 @@ class Reading:
 
     @cached_property
     def inputs(self) -> dict[str, Tensor]:
-        """The pair as a batch of one, on the model's device."""
+        """The text as a batch of one, on the model's device."""
         return self.nli.on_device(self.tokens.inputs)
 
     @cached_property
     def game(self) -> WordGame | None:
-        """The grounded game of the pair, of the model's own readout or of an explainer; None where there is neither."""
+        """The grounded game of the text, of the model's own readout or of an explainer; None where there is neither."""
         model, members = self.model, self.units.members
         if self.pooled is not None and isinstance(self.pooled.game, GameTerms):
             return WordGame.of(self.pooled.game, members, model.classifier.weight, model.classifier.base)
         explainer = self.nli.explainer
-        game: WordGame | None = None if explainer is None else explainer.play(self.hidden, members)
+        if explainer is None:
+            return None
+        # a span leaves out words, which play all the time: their V belongs to the anchor
+        players = units(self.tokens, "word").unit_of >= 0 if self.units.spans else None
+        game: WordGame = explainer.play(self.hidden, members, players)
         return game
 
     @property
@@ -220,15 +228,23 @@ class Reading:
             return self.units.averaged(alpha).mean(1)
 
 
-def read(nli: Classifier, premise: str, hypothesis: str, level: Level = "word", removed: Sequence[int] = ()) -> Reading:
-    """Encode the pair as `predict` does, and predict.
+def read(
+    nli: Classifier,
+    premise: str,
+    hypothesis: str | None,
+    level: Level = "word",
+    removed: Sequence[int] = (),
+    spans: Sequence[Sequence[Span]] | None = None,
+) -> Reading:
+    """Encode the text as `predict` does, and predict.
 
     Args:
         nli: the classifier.
-        premise: a sentence.
-        hypothesis: a sentence.
-        level: whether a unit is a word or a token.
+        premise: a sentence; or the whole text.
+        hypothesis: a sentence; None: the text has one part.
+        level: whether a unit is a word, a token, a sentence or a span.
         removed: indices of units whose tokens are deleted first; segments stay, and so do the units, as not read.
+        spans: (start, end) in characters for each part of the text, for level "span".
 
     Raises:
         ValueError: `removed` has what is no index, or every word.
@@ -236,14 +252,16 @@ def read(nli: Classifier, premise: str, hypothesis: str, level: Level = "word", 
     """
     tokens = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length)
     truncated = len(tokens.uncut) > len(tokens.offsets)
-    return _forward(nli, *_without(tokens, units(tokens, level), removed), truncated=truncated)
+    return _forward(nli, *_without(tokens, units(tokens, level, spans), removed), truncated=truncated)
 
 
 def _without(tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
-    """The pair with the tokens of some units deleted."""
+    """The text with the tokens of some units deleted."""
     for i in removed:
         if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < len(units.names):
-            raise ValueError(f"removed has {i!r:.20}; the words of this pair are numbered 0 to {len(units.names) - 1}")
+            raise ValueError(
+                f"removed has {i!r:.20}; the words of this {_noun(tokens)} are numbered 0 to {len(units.names) - 1}"
+            )
     if not removed or not units.read:  # where nothing is read, there is nothing to strike out: `explain` says so
         return tokens, units
     if set(removed).issuperset(units.read):
@@ -263,13 +281,13 @@ def _without(tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Toke
 
 
 def _forward(nli: Classifier, tokens: Tokens, units: Units, *, truncated: bool) -> Reading:
-    """One forward pass over a pair, in the steps that the model has; what they give is kept."""
+    """One forward pass over a text, in the steps that the model has; what they give is kept."""
     passes = Passes()
     passes.add(1)
     model, inputs, pooled, states = nli.model, nli.on_device(tokens.inputs), None, None
     with torch.inference_mode(), nli.own_tokens():
         if pooling_of(model) is None:
-            answer = model(**inputs, **({} if nli.explainer is None else {"output_hidden_states": True}))
+            answer = nli.forward(inputs, **({} if nli.explainer is None else {"output_hidden_states": True}))
             hidden, logits = getattr(answer, "hidden_states", None), answer.logits
         else:
             encoded = model.encode(**inputs, output_hidden_states=True)
@@ -280,10 +298,14 @@ def _forward(nli: Classifier, tokens: Tokens, units: Units, *, truncated: bool) 
     logits = logits[0].float().cpu()
     if not bool(logits.isfinite().all()):
         raise ModelError(
-            f"the logits of {nli.name} are NaN or infinite for this pair; its training has probably diverged, "
-            "or its numbers overflow"
+            f"the logits of {nli.name} are NaN or infinite for this {_noun(tokens)}; its training has probably "
+            "diverged, or its numbers overflow"
         )
     return Reading(nli, tokens, units, nli.prediction(logits, truncated=truncated), states, pooled, hidden, passes)
+
+
+def _noun(tokens: Tokens) -> str:
+    return "text" if len(tokens.texts) == 1 else "pair"
 
 
 def has_readout(model: object) -> bool:

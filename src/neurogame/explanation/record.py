@@ -1,4 +1,8 @@
-"""Explanation: the record of why a model said what it said of one pair, and its ways out (JSON, terminal, HTML).
+"""Explanation: the record of why a model said what it said of one text, and its ways out (JSON, terminal, HTML).
+
+A text is a pair or has one part. A pair has `premise` and `hypothesis`, and its words are on these sides; one text has
+`text`, and its words are on the side "text". JSON has the keys that apply and no others. Views ask for `parts`, the
+sides with their texts in order, and never name a side themselves.
 
 Plain values only: nothing in it refers to the model. `summary` and `views` know the record by its attributes; the views
 are imported when something is drawn, since rich, Jinja2 and matplotlib are not needed for numbers.
@@ -21,25 +25,27 @@ if TYPE_CHECKING:
 
 Numbers = tuple[float, ...]  # one per word
 DENSE = 1000  # words beyond which JSON has no row of zeros for each word that was not read
+_PAIR = ("premise", "hypothesis")
 _PER_WORD = ("sides", "scores", "shapley", "banzhaf", "alpha", "field", "gate", "interactions")
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One number per word of the premise, then of the hypothesis; what a method does not have is None.
+    """One number per word of the text, of a pair the premise's first; what a method does not have is None.
 
     Word pieces are summed for shapley, banzhaf and interactions of the layer's game, and averaged for alpha, field and
     gate; in the decision game a word plays as a whole. Over heads the mean is taken. A word that the model did not
     read has 0 everywhere, and `diagnostics` names it.
 
     Attributes:
-        premise, hypothesis: the texts as given.
+        premise, hypothesis: the texts of a pair as given; None where there is one text, which is `text`.
         method: one of `neurogame.explanation.METHODS`.
-        level: "word" (whitespace-delimited, punctuation attached) or "token" (pieces, without special tokens).
+        level: "word" (whitespace-delimited, punctuation attached), "token" (pieces, without special tokens),
+            "sentence", or "span" (as a user gave them).
         target, contrast: the label whose logit is explained, and the one it is compared with; None where the method
-            does not speak of labels, or nothing is compared.
-        prediction: what the model says of the pair.
-        words, sides: the words, and "premise" or "hypothesis" for each.
+            does not speak of labels, or nothing is compared. "not" a label where labels are decided one by one.
+        prediction: what the model says of the text.
+        words, sides: the words (or tokens, sentences, spans), and "premise", "hypothesis" or "text" for each.
         scores: the method's own scores; the Shapley values where it has them.
         shapley, banzhaf: φ_i and β_i of the method's game, where it plays one.
         alpha, field, gate: α_i, J_i and λ_i of the pooling layer; alpha of a control are its weights.
@@ -55,11 +61,13 @@ class Explanation:
             head, trajectory (words × updates: α on its way from ½, or None), gamma, couplings and layer_couplings
             (how the method's and the layer's J_ij were computed), shapley_ess, banzhaf_ess, truncated and silent words
             (unread has their indices), unknown words ([UNK] to the tokenizer), seed, encoder_passes (sequences through
-            the encoder), head_passes (vectors through the classifier on top), seconds …
+            the encoder), head_passes (vectors through the classifier on top), seconds, output (what the logits mean,
+            where that is not a softmax: "sigmoid", "multi_label", "regression"; see `neurogame.outputs`) …
+        text: the text, where it has one part; else None.
     """
 
-    premise: str
-    hypothesis: str
+    premise: str | None
+    hypothesis: str | None
     method: str
     level: str
     target: str | None
@@ -78,9 +86,13 @@ class Explanation:
     swing: tuple[int, ...]
     diagnostics: Mapping[str, Any]
     rationale: tuple[int, ...] | None = None
+    text: str | None = None
 
     def __post_init__(self) -> None:
         n = len(self.words)
+        given = [name for name in ("premise", "hypothesis", "text") if getattr(self, name) is not None]
+        if given not in (["premise", "hypothesis"], ["text"]):
+            raise ValueError(f"an explanation is of a text, or of premise and hypothesis; got {' and '.join(given)}")
         for name in _PER_WORD:
             column = getattr(self, name)
             if column is not None and len(column) != n:
@@ -88,8 +100,17 @@ class Explanation:
         if self.interactions is not None and any(len(row) != n for row in self.interactions):
             raise ValueError(f"interactions must be {n} × {n}, words × words")
 
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """(side, text) in order: premise and hypothesis, or the text alone."""
+        if self.text is not None:
+            return (("text", self.text),)
+        return (("premise", self.premise or ""), ("hypothesis", self.hypothesis or ""))
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, under the names of the attributes; None for what is not a finite number.
+
+        A pair has the keys premise and hypothesis, a single text the key text instead.
 
         Of a text with more than DENSE words, most of which no model reads, rows of `interactions` that are all 0 are
         empty lists: words × words numbers would be gigabytes.
@@ -99,6 +120,10 @@ class Explanation:
         if self.interactions is not None and len(self.words) > DENSE:
             rows = {id(row): row if any(row) else () for row in {id(row): row for row in self.interactions}.values()}
             values["interactions"] = [rows[id(row)] for row in self.interactions]
+        if self.text is not None:  # first, where a pair has its texts
+            values = {"text": self.text, **{name: x for name, x in values.items() if name not in _PAIR}}
+        else:
+            del values["text"]
         return {name: plain(value) for name, value in values.items()}
 
     @classmethod
@@ -113,6 +138,7 @@ class Explanation:
         """
         names = [f.name for f in fields(cls)]
         stored = {"rationale": None, **found}  # records of before it was looked for
+        stored = {"premise": None, "hypothesis": None, **stored} if "text" in found else {**stored, "text": None}
         missing = [name for name in names if name not in stored]
         if missing:
             raise ValueError(f"not an explanation: {', '.join(missing)} missing")
@@ -139,6 +165,8 @@ class Explanation:
     def answers(self, count: int = 3) -> list[tuple[int, int, float]]:
         """Which word answers which: the premise–hypothesis pairs with the strongest interactions, (i, j, J_ij).
 
+        Of a single text: which two words depend on each other most.
+
         Args:
             count: pairs at most.
 
@@ -150,13 +178,16 @@ class Explanation:
         """
         if self.interactions is None:
             return []
-        sides = [[i for i, s in enumerate(self.sides) if s == side] for side in ("premise", "hypothesis")]
-        pairs = [(i, j, self.interactions[i][j]) for i in sides[0] for j in sides[1] if self.interactions[i][j]]
+        J, sides = self.interactions, self.sides
+        every = ((i, j) for i in range(len(J)) for j in range(i + 1, len(J)))
+        pairs = [(i, j, J[i][j]) for i, j in every if J[i][j] and (self.text is not None or sides[i] != sides[j])]
         return sorted(pairs, key=lambda pair: -abs(pair[2]))[:count]
 
     @property
     def involvement(self) -> tuple[float, ...] | None:
         """Σ_j |J_ij| over the words j of the other text: how far what a word does depends on the other side.
+
+        Of a single text: over all other words.
 
         Shares say which way a word moves the answer; this says whether it is answered. The two differ: "sleeping" may
         speak against a contradiction by itself and yet be what "Nobody" contradicts. None without interactions.
@@ -164,7 +195,7 @@ class Explanation:
         if self.interactions is None:
             return None
         return tuple(
-            sum(abs(J) for J, other in zip(row, self.sides, strict=True) if other != side)
+            sum(abs(J) for J, other in zip(row, self.sides, strict=True) if other != side or self.text is not None)
             for row, side in zip(self.interactions, self.sides, strict=True)
         )
 

@@ -1,8 +1,8 @@
-"""What the model says of x_C, the pair in which only the words C are left; `data.removal` makes x_C.
+"""What the model says of x_C, the text in which only the words C are left; `data.removal` makes x_C.
 
 Only the tokens of words go. Special tokens, and what a tokenizer keeps between words, are in every x_C, so that x_∅ is
-an input too. A word goes with all its pieces. Deleting leaves room, but words that the pair was too long for do not
-come back.
+an input too. A word goes with all its pieces. Deleting leaves room, but words that the text was too long for do not
+come back. Batches are padded on the right, where padding moves no position, whatever side the tokenizer pads.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def kept_inputs(
     """Inputs of the model for each row of `keep`, in batches of similar length: (which rows, what the model takes).
 
     Args:
-        reading: the pair.
+        reading: the text.
         keep: True where a word stays; a column per word that was read, in the order of `reading.units.read`.
         mode: "delete", "mask" or "pad", see above.
         batch_size: rows per batch; the longest rows come first.
@@ -48,7 +48,7 @@ def evaluate(
 ) -> Float[Tensor, "coalitions labels"]:
     """Logits of x_C for each row of `keep`, see `kept_inputs`; rows that are the same are evaluated once.
 
-    `(logits / reading.nli.temperature).softmax(-1)` are the probabilities that `predict` gives.
+    `reading.nli.outputs.probabilities(logits, reading.nli.temperature)` are those that `predict` gives.
     """
     distinct, place = keep.unique(dim=0, return_inverse=True) if len(keep) else (keep, torch.empty(0).long())
     answers = torch.empty(len(distinct), len(reading.nli.labels))
@@ -96,8 +96,8 @@ class InputGame:
 
 
 def _checked(reading: Reading, keep: Tensor, mode: Mode) -> Removal:
-    """How words are removed from the pair, if what is asked fits it."""
-    removal = Removal.of(reading.nli.tokenizer, mode, name=reading.nli.name)
+    """How words are removed from the text, if what is asked fits it."""
+    removal = Removal.of(reading.nli.tokenizer, mode, name=reading.nli.name, left=False)
     words = len(reading.units.read)
     if keep.dim() != 2 or keep.shape[1] != words or keep.dtype != torch.bool:
         raise ValueError(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from neurogame.outputs import NOT, share_of
 from neurogame.printing import cut
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ def error_of(ex: Explanation, i: int) -> float | None:
 
 
 def placed(ex: Explanation, i: int) -> str:
-    """A word with its side: manᴾ is the premise's, manᴴ the hypothesis's."""
-    return cut(ex.words[i], 24) + ("ᴾ" if ex.sides[i] == "premise" else "ᴴ")
+    """A word with its side: manᴾ is the premise's, manᴴ the hypothesis's; of a single text the word alone."""
+    return cut(ex.words[i], 24) + {"premise": "ᴾ", "hypothesis": "ᴴ"}.get(ex.sides[i], "")
 
 
 def named_pair(ex: Explanation, pair: Pair, digits: int) -> str:
@@ -102,14 +103,68 @@ def question(ex: Explanation) -> str:
     """What the numbers answer."""
     if ex.target is not None:
         against = "" if ex.contrast is None else f" over {ex.contrast}"
-        return f"How much each word adds to the logit of {ex.target}{against}"
+        of = ex.target if is_score(ex) else f"the logit of {ex.target}"
+        return f"How much each {unit(ex)} adds to {of}{against}"
     return {
-        "weights": "How much weight the model gives each word, whatever the label",
-        "nothing": "Random numbers, which say nothing of the pair",
+        "weights": f"How much weight the model gives each {unit(ex)}, whatever the label",
+        "nothing": f"Random numbers, which say nothing of the {noun(ex)}",
     }.get(
         ex.diagnostics.get("explains", ""),
-        "How much each word adds to the norm that attention looks at, whatever the label",
+        f"How much each {unit(ex)} adds to the norm that attention looks at, whatever the label",
     )
+
+
+def noun(ex: Explanation) -> str:
+    """What was explained: a pair or a text."""
+    return "text" if ex.text is not None else "pair"
+
+
+def unit(ex: Explanation) -> str:
+    """What has a number: a word; pieces of one are called so too, where the difference does not matter."""
+    return ex.level if ex.level in ("sentence", "span") else "word"
+
+
+def is_score(ex: Explanation) -> bool:
+    """Whether the model gives a score, and decides nothing."""
+    return ex.diagnostics.get("output") == "regression"
+
+
+def answer(ex: Explanation) -> tuple[str, float | None]:
+    """What the model says about what is explained, and its probability; of a score its name, without one.
+
+    Of a multi-label model it is the decision about the target's label, since each label has its own.
+    """
+    said, kind = ex.prediction, ex.diagnostics.get("output", "softmax")
+    if kind == "regression":
+        return ex.target or said.label, None
+    if kind == "multi_label" and ex.target is not None:
+        name = ex.target if ex.target in said.probabilities else ex.target.removeprefix(NOT)
+        return (
+            (name, said.probabilities[name]) if said.logits[name] > 0 else (NOT + name, 1.0 - said.probabilities[name])
+        )
+    if kind == "multi_label":
+        return said.label, None
+    return said.label, share_of(said.probabilities, said.label)
+
+
+def heading(ex: Explanation) -> str:
+    """Contradiction, with probability 0.981; or a score with its value."""
+    label, share = answer(ex)
+    if is_score(ex):
+        return f"{_capital(label)}: {ex.prediction.logits[label]:.3f}"
+    return _capital(label) + ("" if share is None else f", with probability {share:.3f}")
+
+
+def bars(ex: Explanation) -> list[tuple[str, float, float, bool]]:
+    """(label, share of the bar, number, whether the model says it) of each label; of a score as its share of 1."""
+    said = ex.prediction
+    if is_score(ex):
+        largest = max(1.0, *map(abs, said.logits.values()))
+        return [(name, abs(z) / largest, z, name == ex.target) for name, z in said.logits.items()]
+    several = ex.diagnostics.get("output") == "multi_label"
+    return [
+        (name, p, p, said.logits[name] > 0 if several else name == said.label) for name, p in said.probabilities.items()
+    ]
 
 
 def bare(word: str) -> str:
@@ -122,20 +177,40 @@ def sentence(ex: Explanation) -> str:
 
     *Contradiction (98 %): "Nobody" against "sleeping". Without "Nobody" the model would say entailment (91 %).*
     """
-    said = ex.prediction
-    head = f"{said.label.capitalize()} ({_percent(said.probabilities[said.label])})"
+    if is_score(ex):
+        return _of_score(ex)
+    label, share = answer(ex)
+    head = _capital(label) + ("" if share is None else f" ({_percent(share)})")
     other = "" if ex.contrast is None else f" rather than {ex.contrast}"
-    head += other if ex.target in (None, said.label) else f"; what speaks for {ex.target}{other}"
+    head += other if ex.target in (None, label) else f"; what speaks for {ex.target}{other}"
     top = [i for i in ranked(ex) if ex.scores[i] > 0][:2]
-    answer = None if not top else _answered(ex, top[0])
-    if answer is not None:
-        between = "against" if (ex.target or said.label) == "contradiction" else "with"
-        reason = f"{_quoted(ex, top[0])} {between} {_quoted(ex, answer)}"
+    partner = None if not top else _answered(ex, top[0])
+    if partner is not None:
+        between = "against" if (ex.target or label) == "contradiction" else "with"
+        reason = f"{_quoted(ex, top[0])} {between} {_quoted(ex, partner)}"
     elif top:
         reason = " and ".join(_quoted(ex, i) for i in top)
     else:
-        reason = "no word speaks for it by itself"
+        reason = f"no {unit(ex)} speaks for it by itself"
     return f"{head}: {reason}. {_consequence(ex)}".strip()
+
+
+def _of_score(ex: Explanation) -> str:
+    """What raises a score and what lowers it: there is no decision that a word could swing.
+
+    *Score 0.82: “loved” and “it” raise it, “thin” lowers it.*
+    """
+    name = ex.target or ex.prediction.label
+    head = f"{_capital(name)} {ex.prediction.logits[name]:.2f}"
+    head += "" if ex.contrast is None else f" against {ex.contrast} {ex.prediction.logits[ex.contrast]:.2f}"
+    order = ranked(ex)
+    up, down = [i for i in order if ex.scores[i] > 0][:2], [i for i in order if ex.scores[i] < 0][:2]
+    said = [
+        f"{' and '.join(_quoted(ex, i) for i in some)} {verb}{'s' if len(some) == 1 else ''} it"
+        for some, verb in ((up, "raise"), (down, "lower"))
+        if some
+    ]
+    return f"{head}: {', '.join(said) or f'no {unit(ex)} changes it'}."
 
 
 def _answered(ex: Explanation, word: int) -> int | None:
@@ -154,20 +229,30 @@ def _consequence(ex: Explanation) -> str:
     """What would be otherwise, if that was tried."""
     without = ex.diagnostics.get("without") or {}
     if ex.swing and ex.diagnostics.get("checked"):
-        i = max(ex.swing, key=lambda i: max(without[str(i)].values()) if str(i) in without else 0.0)
+        becomes = dict(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False))
+        alone = ex.diagnostics.get("output") in ("sigmoid", "multi_label")  # a label that has no rivals
+
+        def then(i: int) -> tuple[str, float]:
+            shares = without[str(i)]
+            label = becomes[i] if alone else max(shares, key=shares.__getitem__)
+            return label, share_of(shares, label)
+
+        i = max(ex.swing, key=lambda i: then(i)[1] if str(i) in without else 0.0)
         if ex.contrast is not None:
-            to = dict(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)).get(i, ex.contrast)
-            return f"Without {_quoted(ex, i)} it would be {to}."
-        then = without[str(i)]
-        label = max(then, key=then.__getitem__)
-        return f"Without {_quoted(ex, i)} the model would say {label} ({_percent(then[label])})."
+            return f"Without {_quoted(ex, i)} it would be {becomes.get(i, ex.contrast)}."
+        label, share = then(i)
+        return f"Without {_quoted(ex, i)} the model would say {label} ({_percent(share)})."
     if ex.rationale and ex.diagnostics.get("checked"):
         kept = len(ex.rationale)
         total = len(ex.words) - len(unread(ex))
         if kept <= total // 2:
             words = " ".join(bare(ex.words[i]) for i in ex.rationale)
-            return f"{counted(kept, 'word')} of {total} {'is' if kept == 1 else 'are'} enough for it: {words}."
-    return "No single word decides it." if ex.diagnostics.get("checked") else ""
+            return f"{counted(kept, unit(ex))} of {total} {'is' if kept == 1 else 'are'} enough for it: {words}."
+    return f"No single {unit(ex)} decides it." if ex.diagnostics.get("checked") else ""
+
+
+def _capital(label: str) -> str:
+    return label[:1].upper() + label[1:]
 
 
 def _quoted(ex: Explanation, i: int) -> str:
@@ -183,6 +268,10 @@ def poles(ex: Explanation) -> tuple[str, str]:
     if ex.target is None:
         weights = ex.diagnostics.get("explains") in ("weights", "nothing")
         return ("below zero", "above zero") if weights else ("takes away", "adds")
+    if is_score(ex) and ex.contrast is None:
+        return f"lowers {ex.target}", f"raises {ex.target}"
+    if ex.target not in ex.prediction.logits:  # "not" a label: what speaks against that speaks for the label
+        return f"for {ex.target.removeprefix(NOT)}", f"for {ex.target}"
     return (f"for {ex.contrast}" if ex.contrast is not None else f"against {ex.target}"), f"for {ex.target}"
 
 
@@ -201,7 +290,8 @@ def _warnings(ex: Explanation) -> Iterator[str]:
     facts = ex.diagnostics
     if facts.get("truncated"):
         cut = facts["truncated"]
-        yield f"{counted(len(cut), 'word')} of the pair not read: it is longer than {facts.get('max_length')} tokens"
+        most = facts.get("max_length")
+        yield f"{counted(len(cut), 'word')} of the {noun(ex)} not read: it is longer than {most} tokens"
     if facts.get("silent"):
         silent = facts["silent"]
         yield f"{counted(len(silent), 'word')} without a token: the model does not see {_them(silent)}"
@@ -229,13 +319,14 @@ def _warnings(ex: Explanation) -> Iterator[str]:
         yield f"the integral is off by {gap}, the largest score is {largest:.2g}: more steps (samples) make it better"
     if abs(facts.get("outside") or 0.0) > sum(map(abs, ex.scores)):
         of = "" if facts.get("total") is None else f" of {signed(facts['total'])}"
-        yield f"special tokens hold {signed(facts['outside'])}{of}: by itself no word of this pair decides much"
+        held = f"special tokens hold {signed(facts['outside'])}{of}"
+        yield f"{held}: by itself no {unit(ex)} of this {noun(ex)} decides much"
 
 
 def footing(ex: Explanation) -> list[str]:
     """How the numbers came about: a few short phrases."""
     facts = ex.diagnostics
-    noun = "word" if ex.level == "word" else "piece"
+    noun = "piece" if ex.level == "token" else ex.level
     said = [counted(facts["players"], noun)] if "players" in facts else []
     if facts.get("refined") and not facts.get("exact"):
         said.append(f"refined by {facts['passes']} passes")

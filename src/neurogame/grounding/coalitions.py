@@ -111,6 +111,8 @@ def r_squared(
     predicted: Float[Tensor, "rows labels"],
     said: Float[Tensor, "rows labels"],
     base: Float[Tensor, "labels"] | None = None,
+    *,
+    rivals: bool = True,
 ) -> float:
     """1 − Σ‖predicted − said‖²/Σ‖said − base‖², all centred over the labels; NaN where nothing varies.
 
@@ -122,6 +124,7 @@ def r_squared(
         predicted: logits of the game.
         said: logits of the model.
         base: logits of the empty text.
+        rivals: whether labels compete, as under a softmax; only then is anything centred.
 
     Returns:
         At most 1.
@@ -130,7 +133,10 @@ def r_squared(
         >>> r_squared(torch.eye(2), torch.eye(2))
         1.0
     """
-    predicted, said = centred(predicted.double()), centred(said.double())
-    origin = said.mean(0) if base is None else centred(base.to(said))
+    predicted, said = predicted.double(), said.double()
+    base = None if base is None else base.to(said)
+    if rivals:
+        predicted, said, base = centred(predicted), centred(said), None if base is None else centred(base)
+    origin = said.mean(0) if base is None else base
     spread = (said - origin).square().sum()
     return float(1.0 - (predicted - said).square().sum() / spread) if float(spread) > 0 else float("nan")

@@ -1,35 +1,41 @@
 """Explainer: a grounded game that was fitted to a classifier, with what it needs to be played and trusted again.
 
-    explainer = neurogame.ground(model, tokenizer, pairs)      # minutes; the model stays as it is
-    explainer(premise, hypothesis)                             # an Explanation, in one pass of the model
+    explainer = neurogame.ground(model, tokenizer, texts)      # minutes; the model stays as it is
+    explainer("The plot is thin, but I loved it.")             # an Explanation, in one pass of the model
+    explainer(premise, hypothesis)                             # the same, where it was fitted on pairs
     explainer.save_pretrained(folder)                          # explainer.json, explainer.safetensors
 
-It reads hidden states and predicts logits; nothing in it is particular to our models. It belongs to the weights that it
-was fitted to: a digest of them is kept, and any other model is refused.
+It reads hidden states and predicts logits; nothing in it is particular to our models. What the logits mean (one label
+of several, yes or no, several labels at once, a score) is kept beside the game, as are the number of parts of a text,
+what a player is and how players are taken out: fitting, checking and refining all use the same. It belongs to the
+weights that it was fitted to: a digest of them is kept, and any other model is refused.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from neurogame._types import Float, Tensor
-from neurogame.classifier import Classifier
+from neurogame._types import Bool, Float, Tensor
+from neurogame.classifier import MAX_LENGTH, Classifier
 from neurogame.data.removal import Mode
+from neurogame.data.words import Level
 from neurogame.explanation import Explanation, explain
 from neurogame.grounding.coalitions import Law
 from neurogame.grounding.fitting import GroundedGame, Progress, fit_games, fit_quality, observe
 from neurogame.grounding.game import WordGame
-from neurogame.grounding.texts import as_pairs
+from neurogame.grounding.texts import as_texts
 from neurogame.modeling.checking import UNLOADABLE, ModelError, short
 from neurogame.modeling.configuration import read_layers
-from neurogame.validation import check_count
+from neurogame.outputs import Output
+from neurogame.validation import check_choice, check_count
 from neurogame.writing import filled
 
 CONFIG, WEIGHTS = "explainer.json", "explainer.safetensors"
@@ -53,6 +59,9 @@ class Explainer:
         options: of `NormGames`.
         record: what it was fitted on, and `r2`: how well it predicts held-out coalitions of held-out texts.
         model, tokenizer: to be called with; None after loading, until `bound`.
+        output: what the logits mean: "softmax", "sigmoid", "multi_label" or "regression"; see `neurogame.outputs`.
+        parts: of a text: 1, or 2 for pairs.
+        level: what a player was: "word", "token" or "sentence"; what explanations are about unless asked otherwise.
     """
 
     game: GroundedGame
@@ -63,6 +72,9 @@ class Explainer:
     record: Mapping[str, Any]
     model: PreTrainedModel | None = field(default=None, repr=False)
     tokenizer: PreTrainedTokenizerBase | None = field(default=None, repr=False)
+    output: Output = "softmax"
+    parts: int = 2
+    level: Level = "word"
 
     @property
     def r2(self) -> float:
@@ -72,33 +84,50 @@ class Explainer:
     def __repr__(self) -> str:
         return f"Explainer(layers={self.layers}, removal={self.removal!r}, r2={self.r2:.3f})"
 
-    def __call__(self, premise: str, hypothesis: str, **options: Any) -> Explanation:
-        """What each word of the pair did, as `NLI.explain` says it.
+    @overload
+    def __call__(self, text: str, hypothesis: str | None = ..., **options: Any) -> Explanation: ...
+    @overload
+    def __call__(self, text: Iterable[Any], **options: Any) -> list[Explanation]: ...
+    def __call__(
+        self, text: str | Iterable[Any], hypothesis: str | None = None, **options: Any
+    ) -> Explanation | list[Explanation]:
+        """What each word of a text did, or of a pair; of a list of texts or pairs, a list.
 
         Args:
-            premise: a sentence.
-            hypothesis: a sentence.
-            options: what `NLI.explain` takes.
+            text: a text; or the premise of a pair; or a list of texts, or of pairs.
+            hypothesis: the other sentence of a pair.
+            options: what `NLI.explain` takes: target, contrast, level, samples …; and `spans`, see `Question`.
 
         Returns:
             One number per word.
 
         Raises:
-            ValueError: it is not bound to its model yet.
+            ValueError: it is not bound to its model yet, or was fitted on pairs and is given a single text, or the
+                other way round.
 
         Example:
+            >>> explainer("The plot is thin, but I loved it.").show()  # doctest: +SKIP
             >>> explainer("A man sleeps.", "Nobody is awake.").show()  # doctest: +SKIP
+            >>> [why.sentence for why in explainer(["A fine film.", "A dull film."])]  # doctest: +SKIP
         """
+        classifier, options = self.classifier, {"level": self.level, **options}
+        if isinstance(text, str) or hypothesis is not None:
+            return explain(classifier, text, hypothesis, **options)  # type: ignore[arg-type]  # it says what is wrong
+        return [explain(classifier, t[0], t[1] if len(t) > 1 else None, **options) for t in as_texts(text)]
+
+    @property
+    def classifier(self) -> Classifier:
+        """The model it is bound to, with this explainer; an error where there is none."""
         if self.model is None or self.tokenizer is None:
             raise ValueError("this explainer is not bound to its model: explainer.bound(model, tokenizer)")
-        return explain(Classifier(self.model, self.tokenizer, explainer=self), premise, hypothesis, **options)
+        return Classifier(self.model, self.tokenizer, explainer=self)
 
-    def bound(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "Explainer":
+    def bound(self, model: Any, tokenizer: PreTrainedTokenizerBase | None = None) -> "Explainer":
         """The same, with the model that it belongs to.
 
         Args:
-            model: the classifier it was fitted to.
-            tokenizer: its tokenizer.
+            model: the classifier it was fitted to; what `ground` takes.
+            tokenizer: its tokenizer; None where the model brings it.
 
         Returns:
             An explainer that can be called.
@@ -109,8 +138,9 @@ class Explainer:
         Example:
             >>> explainer = Explainer.from_pretrained(folder).bound(model, tokenizer)  # doctest: +SKIP
         """
-        self.check(model)
-        return replace(self, model=model, tokenizer=tokenizer)
+        opened = _opened(model, tokenizer)
+        self.check(opened.model)
+        return replace(self, model=opened.model, tokenizer=opened.tokenizer)
 
     def check(self, model: PreTrainedModel, name: str = "this model") -> None:
         """Refuse any other model than the one it was fitted to."""
@@ -121,10 +151,21 @@ class Explainer:
                 f"{self.digest[:12]}); fit one with `neurogame ground`"
             )
 
-    def play(self, hidden: Sequence[Float[Tensor, "1 tokens dim"]], members: Float[Tensor, "words tokens"]) -> WordGame:
-        """The game of one text from its hidden states; `members` is 1 where a token belongs to a word."""
+    def play(
+        self,
+        hidden: Sequence[Float[Tensor, "1 tokens dim"]],
+        members: Float[Tensor, "words tokens"],
+        playing: Bool[Tensor, "tokens"] | None = None,
+    ) -> WordGame:
+        """The game of one text from its hidden states.
+
+        Args:
+            hidden: of every layer.
+            members: 1 where a token belongs to a player.
+            playing: tokens that bring something, players' or not; None: those of the players.
+        """
         states = torch.cat([hidden[layer] for layer in self.layers], -1).float().cpu()
-        players = members.bool().any(0).unsqueeze(0).cpu()
+        players = (members.bool().any(0) if playing is None else playing).unsqueeze(0).cpu()
         with torch.inference_mode():
             terms = self.game.games.terms(states, players)
             readout = self.game.readout
@@ -145,6 +186,9 @@ class Explainer:
             "layers": list(self.layers),
             "removal": self.removal,
             "digest": self.digest,
+            "output": self.output,
+            "parts": self.parts,
+            "level": self.level,
             "options": dict(self.options),
             "record": dict(self.record),
         }
@@ -182,9 +226,14 @@ class Explainer:
             game.load_state_dict(weights)
             rest = (tuple(papers["layers"]), papers["removal"], papers["digest"], options, papers["record"])
             float(papers["record"]["r2"])
+            said = {"output": papers.get("output", "softmax"), "parts": papers.get("parts", 2)}
+            said["level"] = papers.get("level", "word")  # files that do not name them were written before others were
+            check_choice("output", said["output"], Output)
+            check_choice("level", said["level"], Level)
+            check_choice("removal", papers["removal"], Mode)
         except (KeyError, TypeError, *UNLOADABLE) as error:
             raise ModelError(f"{place} is no explainer that can be read: {short(error)}") from error
-        return cls(game.eval(), *rest)
+        return cls(game.eval(), *rest, **said)
 
 
 def _check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -217,9 +266,41 @@ def _layers(model: PreTrainedModel, asked: Sequence[int] | None) -> tuple[int, .
     return read_layers(last, None if asked is None else list(asked))
 
 
+def _opened(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Classifier:
+    """The classifier behind what a user has: a model of transformers, a cross-encoder, or a `Classifier` of ours."""
+    if isinstance(model, Classifier):
+        return model if tokenizer is None else Classifier(model.model, tokenizer, name=model.name)
+    output: Output | None = None
+    name = type(model).__name__
+    if any(kind.__name__ == "CrossEncoder" for kind in type(model).__mro__):  # of sentence-transformers
+        activation = type(getattr(model, "activation_fn", None)).__name__
+        tokenizer = model.tokenizer if tokenizer is None else tokenizer
+        model = model.model
+        if model.config.num_labels == 1:
+            output = "sigmoid" if activation == "Sigmoid" else "regression"
+    if not isinstance(model, PreTrainedModel):
+        raise TypeError(
+            f"model must be a sequence classifier of transformers, a CrossEncoder or an NLI; got {name}: {model!r:.60}"
+        )
+    if tokenizer is None:
+        raise TypeError(f"tokenizer must be given with a {name}, which does not bring one")
+    return Classifier(model, tokenizer, name=name, output=output)
+
+
+def _check_vocabulary(opened: Classifier) -> None:
+    """A tokenizer with more tokens than the model has embeddings belongs to another model."""
+    rows = getattr(opened.model.get_input_embeddings(), "num_embeddings", None)
+    most = max(opened.tokenizer.get_vocab().values(), default=0)
+    if isinstance(rows, int) and most >= rows:
+        raise ModelError(
+            f"the tokenizer has tokens up to number {most}, {opened.name} has embeddings for {rows} (0 to {rows - 1}); "
+            "does it belong to another model?"
+        )
+
+
 def ground(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase | None,
     texts: Iterable[Any],
     *,
     layers: Sequence[int] | None = None,
@@ -229,17 +310,20 @@ def ground(
     most: int = TEXTS,
     steps: int = STEPS,
     seed: int = 0,
-    max_length: int = 128,
+    max_length: int | None = None,
     bf16: bool = False,
+    level: Level = "word",
     progress: Progress | None = None,
     **options: Any,
 ) -> Explainer:
     """Fit a grounded game to a trained classifier, which stays as it is; minutes on two cores.
 
     Args:
-        model: any sequence classifier of transformers that returns hidden states.
-        tokenizer: its fast tokenizer.
-        texts: (premise, hypothesis) pairs like those to be explained, or objects with these attributes; no labels.
+        model: any sequence classifier of transformers that returns hidden states: of two labels or more, one logit,
+            many labels at once, or scores (`neurogame.outputs`); a `CrossEncoder` of sentence-transformers; an `NLI`.
+        tokenizer: its fast tokenizer; None where the model brings it, as a cross-encoder and an `NLI` do.
+        texts: like those to be explained: strings, or (premise, hypothesis) pairs, or objects with these attributes; no
+            labels.
         layers: whose hidden states the game reads; None: four, from the embeddings to the last.
         removal: how words are taken out: "delete", "mask" or "pad".
         law: of the coalitions, see `grounding.coalitions`.
@@ -247,9 +331,10 @@ def ground(
         most: texts that are used; the first so many.
         steps: of the optimiser, after the passes.
         seed: of coalitions, parameters and order.
-        max_length: tokens of a text.
+        max_length: tokens of a text; None: what the model reads, but at most 128.
         bf16: autocast the passes over the texts that are fitted; half of the time where the processor has instructions
             for it. What is held out is read as it is.
+        level: what is taken out and gets a number: "word", "token" or "sentence".
         progress: told how many forward passes, then how many steps, have just been done.
         options: of `NormGames` (heads, head_dim, width, mixing, spins).
 
@@ -258,19 +343,31 @@ def ground(
 
     Raises:
         ValueError: too few texts, or layers that the encoder does not have.
+        ModelError: no hidden states, logits that are NaN, or a tokenizer of another model.
 
     Example:
-        >>> explainer = neurogame.ground(model, tokenizer, pairs)  # doctest: +SKIP
-        >>> explainer("A man sleeps.", "Nobody is awake.").sentence  # doctest: +SKIP
+        >>> explainer = neurogame.ground(model, tokenizer, texts)  # doctest: +SKIP
+        >>> explainer("The plot is thin, but I loved it.").sentence  # doctest: +SKIP
     """
     check_count("steps", steps)
     check_count("most", most, least=2)
-    pairs = as_pairs(texts)[:most]
+    check_choice("removal", removal, Mode)
+    if level == "span":
+        raise ValueError(
+            "level = 'span' is for explaining, spans differ from text to text; allowed: 'word', 'token', 'sentence'"
+        )
+    check_choice("level", level, Level)
+    opened = _opened(model, tokenizer)
+    model, tokenizer, output = opened.model, opened.tokenizer, opened.outputs.kind
+    _check_vocabulary(opened)
+    pairs = as_texts(islice(texts, most) if not isinstance(texts, str) else texts)
     if len(pairs) < 2:
         raise ValueError(f"{len(pairs)} texts are too few to fit a game on; some thousands are usual, 2 the least")
     chosen = _layers(model, layers)
     held = max(1, min(MOST_HELD_OUT, int(_HELD_OUT * len(pairs))))
-    common: dict[str, Any] = {"law": law, "removal": removal, "max_length": max_length, "progress": progress}
+    length = min(opened.max_length, MAX_LENGTH) if max_length is None else max_length
+    common: dict[str, Any] = {"law": law, "removal": removal, "max_length": length, "progress": progress}
+    common |= {"level": level, "output": output}
     observed = observe(model, tokenizer, pairs[held:], chosen, coalitions=coalitions, seed=seed, bf16=bf16, **common)
     others = observe(model, tokenizer, pairs[:held], chosen, coalitions=8, seed=seed + 1, **common)
     with torch.random.fork_rng(devices=[]):
@@ -290,4 +387,5 @@ def ground(
         "bf16": bf16,
     }
     record |= {"held_out": len(others), **fit_quality(game, others)}
-    return Explainer(game, chosen, removal, digest(model), game.games.options, record, model, tokenizer)
+    rest: dict[str, Any] = {"output": output, "parts": len(pairs[0]), "level": level}
+    return Explainer(game, chosen, removal, digest(model), game.games.options, record, model, tokenizer, **rest)

@@ -7,7 +7,8 @@
 the model but hidden states and logits, so any sequence classifier of transformers will do.
 """
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,14 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame._types import Bool, Float, Int, Tensor
+from neurogame.classifier import accepted
 from neurogame.data.batching import sorted_batches
 from neurogame.data.removal import Mode, Removal
+from neurogame.data.words import Level
 from neurogame.grounding.coalitions import Law, centred, r_squared, tokens_of
-from neurogame.grounding.texts import WORDS, WordRows, coalitions_of
+from neurogame.grounding.texts import WORDS, WordRows, as_texts, coalitions_of
+from neurogame.modeling.checking import ModelError
+from neurogame.outputs import Output, output_of
 from neurogame.readout import GameTerms, LinearReadout, NormGames
 
 Progress = Callable[[int], object]  # told how many forward passes have just been done
@@ -64,6 +69,11 @@ class Observed:
     members: list[Bool[Tensor, "coalitions players"]]  # the last is N
     logits: list[Float[Tensor, "coalitions labels"]]
     empty: Float[Tensor, "labels"]  # what it says of no words at all
+    rivals: bool = True  # whether labels compete, so that only differences of logits matter
+
+    def centred(self, logits: Float[Tensor, "... labels"]) -> Float[Tensor, "... labels"]:
+        """Logits without what no answer depends on."""
+        return centred(logits) if self.rivals else logits
 
     def __len__(self) -> int:
         return len(self.states)
@@ -87,7 +97,7 @@ class Observed:
 def observe(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    pairs: Sequence[tuple[str, str]],
+    texts: Iterable[Any],
     layers: Sequence[int],
     *,
     coalitions: int = 2,
@@ -96,6 +106,8 @@ def observe(
     max_length: int = 128,
     seed: int = 0,
     bf16: bool = False,
+    level: Level = "word",
+    output: Output | None = None,
     progress: Progress | None = None,
 ) -> Observed:
     """The states of each text, and the logits of `coalitions` of its words and of the whole.
@@ -103,7 +115,7 @@ def observe(
     Args:
         model: any sequence classifier that returns hidden states.
         tokenizer: its fast tokenizer.
-        pairs: (premise, hypothesis); labels are not needed.
+        texts: strings, or (premise, hypothesis) pairs; labels are not needed.
         layers: whose states, 0 the embeddings.
         coalitions: per text, an even number; each is a forward pass of a part of the text.
         law: of the coalitions.
@@ -111,6 +123,8 @@ def observe(
         max_length: tokens of a text.
         seed: of the coalitions.
         bf16: autocast the passes: half of the time where the processor has instructions for it, answers to two digits.
+        level: whether a player is a word, a token or a sentence.
+        output: what the logits mean, see `neurogame.outputs`; None: as the configuration says.
         progress: told of each batch how many passes it was.
 
     Returns:
@@ -118,11 +132,13 @@ def observe(
 
     Raises:
         ValueError: an unknown law, removal or layer.
+        ModelError: no hidden states, or logits that are NaN or infinite.
 
     Example:
         >>> observed = observe(model, tokenizer, pairs, layers=[0, 6, 12])  # doctest: +SKIP
     """
-    rows, remover = WordRows(pairs, tokenizer, max_length), Removal.of(tokenizer, removal)
+    pairs, tokenizer = as_texts(texts), padding_right(tokenizer)
+    rows, remover = WordRows(pairs, tokenizer, max_length, level=level), Removal.of(tokenizer, removal)
     encoded = [row for row in map(rows.__getitem__, range(len(rows))) if max(row[WORDS]) >= 0]
     if not encoded:
         raise ValueError(f"none of the {len(pairs)} texts has a word that the tokenizer keeps")
@@ -131,9 +147,15 @@ def observe(
     model.eval()
     for batch in coalitions_of(encoded, tokenizer, coalitions, law, batch_size=BATCH, generator=generator):
         whole = _answer(model, batch.inputs, bf16=bf16, output_hidden_states=True)
-        states = torch.cat([whole.hidden_states[layer] for layer in layers], -1).half().cpu()
+        hidden = hidden_states(model, whole)
+        states = stored(torch.cat([hidden[layer] for layer in layers], -1))
         parts = [_answer(model, part, bf16=bf16) for part in batch.without(remover)]
         logits = torch.stack([answer.logits.float().cpu() for answer in (*parts, whole)], 1)
+        if not bool(logits.isfinite().all()):
+            raise ModelError(
+                f"the logits of {type(model).__name__} are NaN or infinite; its training has probably diverged, or its "
+                f"numbers overflow ({model.dtype})"
+            )
         for row, i in enumerate(batch.places):
             word_of, real = batch.word_of[row], batch.real[row]
             n = int(word_of.max()) + 1
@@ -142,19 +164,48 @@ def observe(
         if progress is not None:
             progress(len(batch.places) * (coalitions + 1))
     x, words, C, said = ([observed[i][column] for i in range(len(encoded))] for column in range(4))
-    return Observed(x, words, C, said, empty_logits(model, tokenizer))
+    rivals = (output or output_of(model.config)) == "softmax"
+    return Observed(x, words, C, said, empty_logits(model, tokenizer, parts=len(pairs[0])), rivals)
 
 
-def empty_logits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Float[Tensor, "labels"]:
-    """b: what the model says of special tokens alone."""
+def empty_logits(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, parts: int = 2
+) -> Float[Tensor, "labels"]:
+    """b: what the model says of special tokens alone, of a pair or of a single text."""
     with torch.inference_mode():
-        answer: Tensor = _answer(model, dict(tokenizer("", "", return_tensors="pt"))).logits[0].float().cpu()
+        answer: Tensor = _answer(model, dict(tokenizer(*[""] * parts, return_tensors="pt"))).logits[0].float().cpu()
         return answer.clone()
+
+
+def hidden_states(model: PreTrainedModel, answer: Any) -> Sequence[Tensor]:
+    """Of every layer, if the model gives them."""
+    hidden: Sequence[Tensor] | None = getattr(answer, "hidden_states", None)
+    if hidden is None:
+        raise ModelError(
+            f"{type(model).__name__} returns no hidden states, which a game reads; allowed: classes of transformers "
+            "that take output_hidden_states=True"
+        )
+    return hidden
+
+
+def stored(states: Float[Tensor, "rows tokens dim"]) -> Float[Tensor, "rows tokens dim"]:
+    """As float16 on the CPU; what is beyond its range becomes its largest number, and not infinite."""
+    most = torch.finfo(torch.float16).max
+    return states.float().clamp(-most, most).half().cpu()
+
+
+def padding_right(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """The same tokenizer, padding on the right: BERT counts padding on the left as positions."""
+    if tokenizer.padding_side == "right":
+        return tokenizer
+    other = copy.copy(tokenizer)
+    other.padding_side = "right"
+    return other
 
 
 def _answer(model: PreTrainedModel, batch: dict[str, Tensor], *, bf16: bool = False, **options: Any) -> Any:
     with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
-        return model(**{name: column.to(model.device) for name, column in batch.items()}, **options)
+        return model(**{name: column.to(model.device) for name, column in accepted(model, batch).items()}, **options)
 
 
 def fit_games(
@@ -169,7 +220,7 @@ def fit_games(
     standardise: bool = True,
     progress: Progress | None = None,
 ) -> None:
-    """Least squares of logits(C) on what was observed, centred over the labels; b is what the model says of nothing.
+    """Least squares of logits(C) on what was observed, centred over labels that compete; b is what is said of nothing.
 
     Args:
         game: changed in place.
@@ -205,7 +256,7 @@ def fit_games(
             if not order:
                 order = _grouped([len(x) for x in observed.states], batch_size, generator)
             inputs, logits = observed.batch(order.pop())
-            loss = (centred(game(*inputs)) - centred(logits)).square().mean()
+            loss = (observed.centred(game(*inputs)) - observed.centred(logits)).square().mean()
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(game.parameters(), 1.0)
@@ -214,7 +265,7 @@ def fit_games(
             if progress is not None:
                 progress(1)
     with torch.no_grad():  # what is common to all labels was not fitted, and is no answer
-        game.readout.out.weight -= game.readout.out.weight.mean(0, keepdim=True) if len(observed.empty) > 1 else 0.0
+        game.readout.out.weight -= game.readout.out.weight.mean(0, keepdim=True) if observed.rivals else 0.0
     game.readout.out.bias.requires_grad = True
     game.eval()
 
@@ -250,7 +301,7 @@ def fit_quality(game: GroundedGame, observed: Observed) -> dict[str, float]:
     guess, truth = torch.cat(predicted), torch.cat(said)
     parts = guess[:, :-1].flatten(0, 1), truth[:, :-1].flatten(0, 1)
     return {
-        "r2": r_squared(*parts, observed.empty),
-        "r2_about_mean": r_squared(*parts),
-        "r2_whole": r_squared(guess[:, -1], truth[:, -1], observed.empty),
+        "r2": r_squared(*parts, observed.empty, rivals=observed.rivals),
+        "r2_about_mean": r_squared(*parts, rivals=observed.rivals),
+        "r2_whole": r_squared(guess[:, -1], truth[:, -1], observed.empty, rivals=observed.rivals),
     }

@@ -1,7 +1,8 @@
 """Texts as a model reads them, with the word of each token, and coalitions of these words.
 
-Tokenise (`WordRows`), pad (`CollateWords`), draw (`drawn`), remove (`Coalitions.without`): written here once. Who asks
-the model decides what is asked.
+A text is a tuple of its parts, (text,) or (premise, hypothesis): `as_texts` makes them of what users have. Tokenise
+(`WordRows`), pad (`CollateWords`), draw (`drawn`), remove (`Coalitions.without`): written here once. Who asks the model
+decides what is asked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from neurogame._types import Bool, Int, Tensor
 from neurogame.data.batching import collate, sorted_batches
 from neurogame.data.removal import Removal
-from neurogame.data.words import read_words
+from neurogame.data.words import Level, read_words
 from neurogame.grounding.coalitions import Law, draw, tokens_of
 
 WORDS = "word_of"  # the column, −1 at tokens of no word
@@ -24,18 +25,20 @@ WORDS = "word_of"  # the column, −1 at tokens of no word
 
 @dataclass(frozen=True, eq=False)
 class WordRows(Dataset[dict[str, Any]]):
-    """Rows of pairs as token ids, with the column `word_of`; encoded when they are read."""
+    """Rows of texts as token ids, with the column `word_of`; encoded when they are read."""
 
-    pairs: Sequence[tuple[str, str]]
+    pairs: Sequence[tuple[str, ...]]  # or single texts, as tuples of one
     tokenizer: PreTrainedTokenizerBase
     max_length: int
     labels: Sequence[int] | None = None
+    level: Level = "word"  # what a player is
 
     def __len__(self) -> int:
         return len(self.pairs)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        inputs, word_of = read_words(self.tokenizer, *self.pairs[index], self.max_length)
+        text, *rest = self.pairs[index]
+        inputs, word_of = read_words(self.tokenizer, text, rest[0] if rest else None, self.max_length, self.level)
         row: dict[str, Any] = {**inputs, WORDS: word_of, "length": len(word_of)}
         if self.labels is not None:
             row["labels"] = int(self.labels[index])
@@ -144,3 +147,46 @@ def first_real(x: Tensor, real: Bool[Tensor, "rows tokens"]) -> Iterator[Tensor]
 def as_pairs(texts: Iterable[Any]) -> list[tuple[str, str]]:
     """Pairs of strings, from tuples or from objects with premise and hypothesis."""
     return [(t.premise, t.hypothesis) if hasattr(t, "premise") else (t[0], t[1]) for t in texts]
+
+
+def as_texts(texts: Iterable[Any]) -> list[tuple[str, ...]]:
+    """Single texts as tuples of one string, pairs as tuples of two.
+
+    Args:
+        texts: strings; or pairs: tuples or lists of two strings, or objects with premise and hypothesis.
+
+    Returns:
+        One tuple per text, all of one length.
+
+    Raises:
+        TypeError: an entry that is neither, or strings and pairs in one list.
+        ValueError: a text is not valid Unicode.
+
+    Example:
+        >>> as_texts(["a text", "another"]), as_texts([("a", "b")])
+        ([('a text',), ('another',)], [('a', 'b')])
+    """
+    if isinstance(texts, str):
+        raise TypeError(f"texts must be a list of texts, got one string: {texts!r:.60}")
+    listed: list[tuple[str, ...]] = []
+    for i, entry in enumerate(texts):
+        parts = (entry,) if isinstance(entry, str) else _parts(entry)
+        if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
+            raise TypeError(f"text {i} must be a string, or a pair (premise, hypothesis) of strings; got {entry!r:.80}")
+        if listed and len(parts) != len(listed[0]):
+            kinds = ("a pair", "a single text") if len(listed[0]) == 2 else ("a single text", "a pair")
+            raise TypeError(f"texts must be all strings or all pairs: text 0 is {kinds[0]}, text {i} is {kinds[1]}")
+        for part in parts:
+            try:
+                part.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"text {i} is not valid Unicode (half of a surrogate pair): {part!r:.80}") from None
+        listed.append(parts)
+    return listed
+
+
+def _parts(entry: Any) -> tuple[Any, ...]:
+    """Premise and hypothesis of a pair, by name, or the parts by place; nothing of anything else."""
+    if hasattr(entry, "premise"):
+        return entry.premise, entry.hypothesis
+    return tuple(entry) if isinstance(entry, list | tuple) else ()

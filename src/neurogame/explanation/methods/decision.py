@@ -27,6 +27,7 @@ from neurogame.explanation.methods import grounded
 from neurogame.explanation.reading import Attribution, Passes, Question, Reading, is_grounded
 from neurogame.modeling.heads import pooling_of
 from neurogame.modeling.model import FeedForward
+from neurogame.outputs import Outputs
 from neurogame.readout import balanced
 from neurogame.values import estimate_game
 
@@ -120,7 +121,7 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     everyone = torch.ones(n, dtype=torch.bool)
     logits = v.logits(everyone)
     origin, outside, total = v.origin, float(v(~everyone)), float(logits @ v.direction)
-    swing, becomes = swings(v, reading.nli.labels, question)
+    swing, becomes = swings(v, reading.nli.outputs, question)
     assert values.shapley is not None
     diagnostics: dict[str, Any] = {
         **values.diagnostics,
@@ -191,16 +192,13 @@ def _sample(v: Game, n: int, samples: int, seed: int) -> Attribution:
     )
 
 
-def swings(v: LogitGame, labels: tuple[str, ...], question: Question) -> tuple[tuple[int, ...], list[str]]:
-    """Words whose absence changes the decision, and to what."""
+def swings(v: LogitGame, outputs: Outputs, question: Question) -> tuple[tuple[int, ...], list[str]]:
+    """Words whose absence changes the decision, and to what; none where nothing is decided."""
+    if not outputs.decides:
+        return (), []
+    assert question.target is not None
     n = v.players
     present = torch.cat([torch.ones(1, n, dtype=torch.bool), ~torch.eye(n, dtype=torch.bool)])
-    logits = v.logits(present)  # (1 + players, labels)
-    if question.contrast is None:
-        names, said = labels, logits.argmax(-1)
-    else:
-        assert question.target is not None
-        names, said = (question.target, question.contrast), (logits @ v.direction < 0).long()
-    now, *then = said.tolist()
+    now, *then = (outputs.decision(z, question.target, question.contrast) for z in v.logits(present))
     swing = tuple(i for i, label in enumerate(then) if label != now)
-    return swing, [names[then[i]] for i in swing]
+    return swing, [then[i] for i in swing]

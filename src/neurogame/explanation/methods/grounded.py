@@ -11,7 +11,8 @@ pass gives φ, β and J_ij of ℓ, exact up to twelve words. That is what the ga
 - *refined*: `samples` real coalitions with the game as control variate, see `refine`.
 
 The shares add up: Σφ = ℓ(N) − ℓ(∅) of the game. For a model with a game readout these are the model's own logits; for
-an explainer `logit_error` says by how much the game misses them.
+an explainer `logit_error` says by how much the game misses them. A regression decides nothing, so nothing is claimed of
+swing words or rationales there; `without` still has the scores of the text without single words.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from neurogame.explanation.refinement import refine
 from neurogame.explanation.removal import InputGame, evaluate
 from neurogame.grounding.game import WordGame
 from neurogame.hamiltonian import Hamiltonian
+from neurogame.outputs import Outputs
 
 SINGLES = 8  # words taken out one by one when a decision is checked
 SETS = 6  # sets of words left alone when a rationale is checked
@@ -44,7 +46,7 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     phi, J = values.shapley[0], values.coupling[0]
     errors = {"shapley_se": values.shapley_se[0], "banzhaf_se": values.banzhaf_se[0]}
     ends = game.logits(torch.tensor([[False], [True]]).expand(2, n))
-    missed = ends[1] - reading.logits
+    missed = reading.nli.outputs.centred(ends[1] - reading.logits)
     diagnostics: dict[str, Any] = {
         "grounded": game.source,
         "exact": values.exact,
@@ -54,7 +56,7 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         "origin": float(ends[0] @ direction),
         "outside": 0.0,
         "total": float((ends[1] - ends[0]) @ direction),
-        "logit_error": float((missed - missed.mean()).abs().max()),
+        "logit_error": float(missed.abs().max()),
         "r2": game.r2,
     }
     if refined:
@@ -64,7 +66,10 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         diagnostics |= {"refined": True, "passes": better.passes, "samples": better.passes, "exact": better.exact}
         diagnostics |= {"origin": better.origin, "total": better.total, "logit_error": 0.0, "reached": better.reached}
     diagnostics["efficiency_gap"] = abs(float(phi.sum()) - diagnostics["total"])
-    claims = check(reading, game, question) if question.check else unchecked(reading, game, question)
+    if not reading.nli.outputs.decides:
+        claims = tried_scores(reading, game, question)
+    else:
+        claims = check(reading, game, question) if question.check else unchecked(reading, game, question)
     marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(gamma)
     diagnostics |= {"alpha_exact": marginals.exact, "alpha_converged": marginals.converged}
     return Attribution(
@@ -89,49 +94,44 @@ class Claims:
     diagnostics: dict[str, Any]
 
 
-def margin_of(
-    logits: Float[Tensor, "... labels"], labels: tuple[str, ...], question: Question
-) -> Float[Tensor, "... "]:
+def margin_of(logits: Float[Tensor, "... labels"], outputs: Outputs, question: Question) -> Float[Tensor, "... "]:
     """How far the answer is kept: logit of what is said of the whole less the best other, or target less contrast."""
-    if question.contrast is not None:
-        return logits @ question.direction(labels)
     assert question.target is not None
-    at = labels.index(question.target)
-    others = [i for i in range(len(labels)) if i != at]
-    return logits[..., at] - logits[..., others].amax(-1)
+    return outputs.margin(logits, question.target, question.contrast)
 
 
 def unchecked(reading: Reading, game: WordGame, question: Question) -> Claims:
     """The same claims on the word of the game alone."""
-    labels = reading.nli.labels
+    outputs = reading.nli.outputs
     now, logits = _alone(reading, game, question)
-    margin = margin_of(logits, labels, question)
+    margin = margin_of(logits, outputs, question)
     swing = tuple(i for i in range(game.players) if (float(margin[i]) > 0) != now)
-    path, floor = _path(game, labels, question), _floor(reading, game, question)
-    margins = margin_of(game.logits(torch.stack(path)), labels, question).tolist()
+    path, floor = _path(game, outputs, question), _floor(reading, game, question)
+    margins = margin_of(game.logits(torch.stack(path)), outputs, question).tolist()
     kept = [C for C, m in zip(path, margins, strict=True) if m > floor + MARGIN]
     rationale = _places(min(kept, key=lambda C: int(C.sum()))) if kept and now else None
-    becomes = [_said(logits[i], labels, question) for i in swing]
+    becomes = [_said(logits[i], outputs, question) for i in swing]
     return Claims(swing, rationale, {"checked": False, "check_passes": 0, "swing_to": becomes})
 
 
 def check(reading: Reading, game: WordGame, question: Question) -> Claims:
     """Words that the game finds most likely to swing, and sets that it finds to keep the answer, tried for real."""
-    labels, n = reading.nli.labels, game.players
+    outputs, n = reading.nli.outputs, game.players
+    labels = outputs.labels
     now, logits = _alone(reading, game, question)
-    margin = margin_of(logits, labels, question)
+    margin = margin_of(logits, outputs, question)
     order = (margin if now else -margin).argsort(stable=True).tolist()
     singles = sorted(order[:SINGLES])
     floor = _floor(reading, game, question)
-    sets = _candidates(game, labels, question, floor) if now else []
+    sets = _candidates(game, outputs, question, floor) if now else []
     tried = torch.stack([*(_without(n, i) for i in singles), *sets])
     answers = evaluate(reading, tried, game.removal).double()
-    margins = margin_of(answers, labels, question)
+    margins = margin_of(answers, outputs, question)
     kept = (margins > 0).tolist()
     swing = tuple(i for place, i in enumerate(singles) if kept[place] != now)
-    becomes = [_said(answers[singles.index(i)], labels, question) for i in swing]
+    becomes = [_said(answers[singles.index(i)], outputs, question) for i in swing]
     rationale = _shortest(sets, margins[len(singles) :].tolist(), floor)
-    probabilities = (answers / reading.nli.temperature).softmax(-1)
+    probabilities = outputs.probabilities(answers, reading.nli.temperature)
     gone = {
         reading.units.read[i]: dict(zip(labels, probabilities[place].tolist(), strict=True))
         for place, i in enumerate(singles)
@@ -144,41 +144,55 @@ def check(reading: Reading, game: WordGame, question: Question) -> Claims:
     return Claims(swing, rationale, diagnostics)
 
 
+def tried_scores(reading: Reading, game: WordGame, question: Question) -> Claims:
+    """Of a score: what it would be without each of the words that the game gives most, tried for real."""
+    if not question.check:
+        return Claims((), None, {"checked": False, "check_passes": 0, "swing_to": []})
+    direction, n = question.direction(reading.nli.labels), game.players
+    whole = torch.ones(1, n, dtype=torch.bool)
+    change = (game.logits(~torch.eye(n, dtype=torch.bool)) - game.logits(whole)) @ direction
+    singles = sorted(change.abs().argsort(descending=True, stable=True).tolist()[:SINGLES])
+    answers = evaluate(reading, torch.stack([_without(n, i) for i in singles]), game.removal).tolist()
+    scores = {
+        str(reading.units.read[i]): dict(zip(reading.nli.labels, row, strict=True))
+        for i, row in zip(singles, answers, strict=True)
+    }
+    return Claims((), None, {"checked": True, "check_passes": len(singles), "swing_to": [], "without": scores})
+
+
 def _alone(reading: Reading, game: WordGame, question: Question) -> tuple[bool, Float[Tensor, "words labels"]]:
     """Whether the model decides for the target, and the logits that the game leaves without each word.
 
     The model's own logits are known; the game is asked only for the change.
     """
-    labels, n = reading.nli.labels, game.players
+    n = game.players
     whole = torch.ones(1, n, dtype=torch.bool)
     change = game.logits(~torch.eye(n, dtype=torch.bool)) - game.logits(whole)
-    return bool(margin_of(reading.logits, labels, question) > 0), reading.logits + change
+    return bool(margin_of(reading.logits, reading.nli.outputs, question) > 0), reading.logits + change
 
 
-def _path(game: WordGame, labels: tuple[str, ...], question: Question) -> list[Bool[Tensor, "words"]]:
+def _path(game: WordGame, outputs: Outputs, question: Question) -> list[Bool[Tensor, "words"]]:
     """From all words to one, each time without the word that the answer misses least: sets of every size."""
     C = torch.ones(game.players, dtype=torch.bool)
     path = [C]
     while int(C.sum()) > 1:
         places = C.nonzero().flatten()
         C = C.clone()
-        C[places[int(margin_of(game.without_each(C), labels, question).argmax())]] = False
+        C[places[int(margin_of(game.without_each(C), outputs, question).argmax())]] = False
         path.append(C)
     return path
 
 
 def _floor(reading: Reading, game: WordGame, question: Question) -> float:
     """The margin that a rationale must hold: 0, or half of what words add where no word at all gives the answer too."""
-    nothing, whole = (float(margin_of(z, reading.nli.labels, question)) for z in (game.base.double(), reading.logits))
+    nothing, whole = (float(margin_of(z, reading.nli.outputs, question)) for z in (game.base.double(), reading.logits))
     return 0.0 if nothing <= 0 or whole <= nothing else (nothing + whole) / 2.0
 
 
-def _candidates(
-    game: WordGame, labels: tuple[str, ...], question: Question, floor: float
-) -> list[Bool[Tensor, "words"]]:
+def _candidates(game: WordGame, outputs: Outputs, question: Question, floor: float) -> list[Bool[Tensor, "words"]]:
     """Sets that may keep the answer, the shortest that the game trusts first; up to half of the words, then more."""
-    path, n = _path(game, labels, question), game.players
-    decides = margin_of(game.logits(torch.stack(path)), labels, question).tolist()
+    path, n = _path(game, outputs, question), game.players
+    decides = margin_of(game.logits(torch.stack(path)), outputs, question).tolist()
     margins = {int(C.sum()): m for C, m in zip(path, decides, strict=True)}
     by_size = {int(C.sum()): C for C in path}
     least = min((k for k, m in margins.items() if m > floor), default=n)
@@ -199,12 +213,10 @@ def _shortest(sets: list[Bool[Tensor, "words"]], margins: list[float], floor: fl
     return _places(min(short or firm or weak, key=lambda C: int(C.sum())))
 
 
-def _said(logits: Float[Tensor, "labels"], labels: tuple[str, ...], question: Question) -> str:
+def _said(logits: Float[Tensor, "labels"], outputs: Outputs, question: Question) -> str:
     """The label that the logits decide for, among those that the question is about."""
-    if question.contrast is None:
-        return labels[int(logits.argmax())]
     assert question.target is not None
-    return question.target if float(logits @ question.direction(labels)) > 0 else question.contrast
+    return outputs.decision(logits, question.target, question.contrast)
 
 
 def _without(n: int, i: int) -> Bool[Tensor, "words"]:

@@ -1,6 +1,6 @@
 """Methods "input" and "occlusion": what the model says when words are missing from its input.
 
-    input       v(C) = ℓ(x_C) − ℓ(x_∅): Shapley, Banzhaf and interactions of the words that are left in the pair
+    input       v(C) = ℓ(x_C) − ℓ(x_∅): Shapley, Banzhaf and interactions of the words that are left in the text
     occlusion   ℓ(x) − ℓ(x∖i): one word deleted, all others left in place
 
 ℓ is the logit of the target, or the target's minus the contrast's; x_C is `removal`'s, words deleted. Any sequence
@@ -31,7 +31,7 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     enough = 2**n <= (2**EXACT if samples is None else samples)
     values = enumerate_game(v, n) if enough else _estimate(v, n, question)
     assert values.shapley is not None
-    swing, becomes = swings(v, reading.nli.labels, question)
+    swing, becomes = swings(v, reading.nli.outputs, question)
     diagnostics = {**values.diagnostics, **account(v, values.shapley), "swing_to": becomes}
     return replace(values, swing=swing, diagnostics=diagnostics)
 
@@ -42,7 +42,7 @@ def occlusion(reading: Reading, question: Question) -> Attribution:
     n = v.players
     present = torch.cat([torch.ones(1, n, dtype=torch.bool), ~torch.eye(n, dtype=torch.bool)])
     whole, without = v(present).split([1, n])
-    swing, becomes = swings(v, reading.nli.labels, question)
+    swing, becomes = swings(v, reading.nli.outputs, question)
     return Attribution(whole - without, swing=swing, diagnostics={"removal": v.mode, "swing_to": becomes})
 
 

@@ -38,8 +38,7 @@ def attention(reading: Reading, _: Question) -> Attribution:
 
 def random(reading: Reading, question: Question) -> Attribution:
     """Method "random"."""
-    premise, hypothesis = reading.tokens.texts
-    seed = zlib.crc32(f"{question.seed}\n{premise}\n{hypothesis}".encode())
+    seed = zlib.crc32("\n".join((str(question.seed), *reading.tokens.texts)).encode())
     generator = torch.Generator().manual_seed(seed)
     return Attribution(2.0 * torch.rand(len(reading.units.read), generator=generator, dtype=torch.float64) - 1.0)
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from neurogame.data.words import SIDES
 from neurogame.explanation import summary
 from neurogame.explanation.views import network, trajectory
 from neurogame.explanation.views.drawing import DRAWING, words_of
@@ -61,7 +60,7 @@ def check(ex: Explanation, kind: str) -> None:
         "lambda": "" if ex.gate is not None else "gate λ",
     }.get(kind, "")
     if lacks:
-        raise ValueError(f"kind = {kind!r}: an explanation by {ex.method!r} of this pair has no {lacks}")
+        raise ValueError(f"kind = {kind!r}: an explanation by {ex.method!r} of this {summary.noun(ex)} has no {lacks}")
 
 
 @contextmanager
@@ -89,11 +88,11 @@ def _wide(word: str, size: float, weight: str = "normal") -> float:
 
 
 def _sentence(ex: Explanation) -> Any:
-    """Both texts, each word on the colour of its score, the strong ones with their number."""
+    """The texts, each word on the colour of its score, the strong ones with their number."""
     largest = max(map(abs, ex.scores), default=0.0) or 1.0
     digits = summary.digits(ex.scores)
     boxes, y = list[tuple[float, float, str, int | None, bool]](), 0.0
-    for side, sentence in zip(SIDES, (ex.premise, ex.hypothesis), strict=True):
+    for side, sentence in ex.parts:
         x, leftwards = 0.0, direction(sentence) == "rtl"
         boxes.append((0.0, y, side, None, False))
         y += 0.24
@@ -129,7 +128,7 @@ def _bare(canvas: Any, axes: Any, xs: tuple[float, float], ys: tuple[float, floa
 
 
 def _matrix(ex: Explanation) -> Any:
-    """J_ij, premise and hypothesis as blocks."""
+    """J_ij, the parts of a pair as blocks."""
     assert ex.interactions is not None
     shown = words_of(ex)
     names = [_plain(ex.words[i], 14) for i in shown]
@@ -143,12 +142,12 @@ def _matrix(ex: Explanation) -> Any:
     axes.set_xticks(range(len(shown)), names, rotation=90, fontsize=_SMALL)
     axes.set_yticks(range(len(shown)), names, fontsize=_SMALL)
     axes.tick_params(length=0)
-    first = sum(ex.sides[i] == "premise" for i in shown)
+    first = sum(ex.sides[i] == ex.parts[0][0] for i in shown)
     if 0 < first < len(shown):
         axes.axhline(first - 0.5, color=INK, linewidth=0.8)
         axes.axvline(first - 0.5, color=INK, linewidth=0.8)
-    for side, end, at in (("premise", -0.5, "left"), ("hypothesis", len(shown) - 0.5, "right")):
-        if side in {ex.sides[i] for i in shown}:
+    for (side, _), end, at in zip(ex.parts, (-0.5, len(shown) - 0.5), ("left", "right"), strict=False):
+        if len(ex.parts) > 1 and side in {ex.sides[i] for i in shown}:
             look = {"fontsize": _SMALL, "color": SOFT, "rotation_mode": "anchor"}
             axes.text(end, 1.01, side, transform=axes.get_xaxis_transform(), ha=at, va="bottom", **look)
             axes.text(1.01, end, side, transform=axes.get_yaxis_transform(), ha=at, va="bottom", rotation=-90, **look)
@@ -193,8 +192,8 @@ def _network(ex: Explanation) -> Any:
             color=INK,
         )
     room = 1.15 + 0.085 * max(len(cut(ex.words[i], 14)) for i in shown)
-    for side, y in (("premise", -room), ("hypothesis", room)):
-        if side in {ex.sides[i] for i in shown}:
+    for (side, _), y in zip(ex.parts, (-room, room), strict=False):
+        if len(ex.parts) > 1 and side in {ex.sides[i] for i in shown}:
             axes.text(0, y, side, ha="center", va="center", fontsize=_SMALL, color=SOFT)
     return _bare(canvas, axes, (-room, room), (room, -room))
 
@@ -208,10 +207,8 @@ def _trajectory(ex: Explanation) -> Any:
     updates = len(next(iter(paths.values()))) - 1
     heights = trajectory.apart({i: path[-1] for i, path in paths.items()}, 0.062 * (high - low), low, high)
     for i, path in paths.items():
-        premise = ex.sides[i] == "premise"
-        axes.plot(
-            range(len(path)), path, color=INK if premise else FOR, linestyle="-" if premise else "--", linewidth=1
-        )
+        first = ex.sides[i] == ex.parts[0][0]
+        axes.plot(range(len(path)), path, color=INK if first else FOR, linestyle="-" if first else "--", linewidth=1)
         axes.annotate(
             _plain(ex.words[i], 16),
             (updates, path[-1]),
@@ -232,7 +229,8 @@ def _trajectory(ex: Explanation) -> Any:
             },
         )
     axes.set(xlim=(0, max(updates, 1)), ylim=(low, high))
-    axes.set_xlabel("update (solid: premise, dashed: hypothesis)", fontsize=_SMALL)
+    which = "" if len(ex.parts) == 1 else " (solid: premise, dashed: hypothesis)"
+    axes.set_xlabel(f"update{which}", fontsize=_SMALL)
     axes.set_ylabel("α, mean over heads", fontsize=_SMALL)
     return _plot(canvas, axes)
 
@@ -247,7 +245,7 @@ def _lambda(ex: Explanation) -> Any:
         axes.plot(range(len(shown)), [row[i] for i in shown], ".", color=SOFT, markersize=2.5, alpha=0.5)
     axes.plot(range(len(shown)), [ex.gate[i] for i in shown], "_", color=FOR, markersize=9, markeredgewidth=2)
     axes.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
-    first = sum(ex.sides[i] == "premise" for i in shown)
+    first = sum(ex.sides[i] == ex.parts[0][0] for i in shown)
     if 0 < first < len(shown):
         axes.axvline(first - 0.5, color="0.6", linewidth=0.8, zorder=0)
     axes.set_xticks(range(len(shown)), [_plain(ex.words[i], 14) for i in shown], rotation=90)

@@ -119,7 +119,7 @@ def _entry(
     """A pair in the index; its own page is written on the way."""
     place = row["row"]
     if "error" in row:
-        texts = [markup.short(row[name]) for name in ("premise", "hypothesis") if name in row]
+        texts = [markup.short(row[name]) for name in ("text", "premise", "hypothesis") if name in row]
         return {"row": place, "error": row["error"], "texts": texts}
     ex = Explanation.from_dict(row)
     label, gold = ex.prediction.label, row.get("gold")
@@ -129,7 +129,15 @@ def _entry(
         "row": place,
         "error": "",
         "label": label,
-        "probability": ex.prediction.probabilities[label],
+        "number": _number(ex),
         "gold": None if gold in (None, label) else str(gold),
         "sides": sides(ex, numbers=False),
     }
+
+
+def _number(ex: Explanation) -> str:
+    """The probability of what is said, or the score."""
+    label, share = summary.answer(ex)
+    if summary.is_score(ex):
+        return f"{ex.prediction.logits[label]:.3f}"
+    return "" if share is None else f"{share:.3f}"

@@ -1,6 +1,6 @@
 """The matrix of interactions: blue and + where words need each other, orange and − where they replace.
 
-Premise and hypothesis are blocks; each cell has its numbers as a title, and its sign where it is strong.
+Premise and hypothesis of a pair are blocks; each cell has its numbers as a title, and its sign where it is strong.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def matrix(ex: Explanation) -> dict[str, Any] | None:
     largest = max(abs(ex.interactions[i][j]) for i in shown for j in shown) or 1.0
     digits = summary.digits([largest])
     pairs = sorted((pair for pairs in summary.pairs(ex, 3) for pair in pairs), key=lambda pair: -abs(pair.value))
-    first, end = sum(ex.sides[i] == "premise" for i in shown), gutter + _CELL * len(shown)
-    starts = {"premise": gutter} if first else {}
+    first, end = sum(ex.sides[i] == ex.parts[0][0] for i in shown), gutter + _CELL * len(shown)
+    starts = {"premise": gutter} if first and ex.text is None else {}
     starts |= {"hypothesis": gutter + _CELL * first - 1} if first < len(shown) else {}
     return {
         "size": end + 20,

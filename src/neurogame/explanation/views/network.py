@@ -1,5 +1,7 @@
 """The strongest interactions as a ring of words: premise above, hypothesis below, both read from left to right.
 
+A single text goes all the way round, clockwise from the bottom.
+
 Where words need each other the line is solid, where one replaces the other it is dashed; width says how strongly.
 `figures` draws the same `ring` with the same `strongest` lines.
 """
@@ -29,7 +31,8 @@ def strongest(ex: Explanation, shown: list[int]) -> list[summary.Pair]:
 
 def ring(ex: Explanation, shown: list[int]) -> tuple[dict[int, float], list[tuple[float, float]]]:
     """Angle of each word, clockwise from the right as SVG has it; and where the arc of each text begins and ends."""
-    sides = [[i for i in shown if ex.sides[i] == side] for side in ("premise", "hypothesis")]
+    names = [side for side, _ in ex.parts]
+    sides = [[i for i in shown if ex.sides[i] == side] for side in (*names, *[None] * (2 - len(names)))]
     first = len(sides[0]) / len(shown)
     least = DRAWING.narrowest
     first = min(1 - least, max(least, first)) if all(sides) else first
@@ -59,6 +62,7 @@ def network(ex: Explanation) -> dict[str, Any] | None:
         "edges": [_edge(ex, pair, angles, radius, lines[0].value) for pair in reversed(lines)],
         "nodes": [_node(names[i], angles[i], radius, ex.scores[i] / largest) for i in shown],
         "said": summary.listed_pairs(ex, lines[:3], summary.digits([lines[0].value])),
+        "where": "" if ex.text is not None else "; premise above, hypothesis below",
     }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from neurogame.data.words import SIDES
 from neurogame.explanation import summary
 from neurogame.explanation.views import markup
 from neurogame.explanation.views.drawing import DRAWING
@@ -35,7 +34,7 @@ def page(ex: Explanation, *, back: Mapping[str, Any] | None = None) -> str:
         back: for a page among others: `href` of their index, its number of `rows`, and the numbers of the pages
             `before` and `after`, None where there is none.
     """
-    title = f"{ex.prediction.label}: {markup.short(ex.premise)} / {markup.short(ex.hypothesis)}"
+    title = f"{ex.prediction.label}: {' / '.join(markup.short(text) for _, text in ex.parts)}"
     return markup.render("page.html", title=title, back=back, **_parts(ex))
 
 
@@ -78,7 +77,7 @@ def _parts(ex: Explanation) -> dict[str, Any]:
 
 
 def sides(ex: Explanation, *, numbers: bool = True) -> list[dict[str, Any]]:
-    """Both texts for the macro `heat_map`: each word with its colour, the strong ones with their number."""
+    """The texts for the macro `heat_map`: each word with its colour, the strong ones with their number."""
     largest = max(map(abs, ex.scores), default=0.0) or 1.0
     digits = summary.digits(ex.scores)
     return [
@@ -90,7 +89,7 @@ def sides(ex: Explanation, *, numbers: bool = True) -> list[dict[str, Any]]:
                 for run in summary.passages(ex, side)
             ],
         }
-        for side, sentence in zip(SIDES, (ex.premise, ex.hypothesis), strict=True)
+        for side, sentence in ex.parts
     ]
 
 
@@ -136,7 +135,8 @@ def _reading(ex: Explanation) -> str:
             f"Fair shares: the words together hold {words}, what the logit gains from {summary.percent(faded)} of each "
             f"word to all of it{up_to}."
         )
-    whole = "the norm of all words together" if ex.target is None else "the logit, counted from an empty input"
+    name = "score" if summary.is_score(ex) else "logit"
+    whole = "the norm of all words together" if ex.target is None else f"the {name}, counted from an empty input"
     return (
         f"Fair shares: the words together hold {words} and the special tokens {summary.signed(outside)}; that is "
         f"{summary.signed(total)}, {whole}{up_to}."

@@ -1,4 +1,4 @@
-"""An explanation in the terminal: bars, both sentences in colour, the strongest words and pairs, how far to trust it.
+"""An explanation in the terminal: bars, the sentences in colour, the strongest words and pairs, how far to trust it.
 
 Without colours (a file, a pipe, NO_COLOR) the strong words carry their signed number instead. A word never becomes
 markup, and its control characters are escaped.
@@ -17,7 +17,6 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from neurogame.data.words import SIDES
 from neurogame.explanation import summary
 from neurogame.printing import cut, printable
 
@@ -80,19 +79,19 @@ def _strip(line: list[Segment]) -> list[Segment]:
 
 def _probabilities(ex: Explanation, width: int, bar: str) -> Table:
     """One bar per label, the predicted one in bold."""
-    said = ex.prediction
-    room = max(6, min(40, width - max(map(len, said.probabilities)) - 10))
+    rows = summary.bars(ex)
+    room = max(6, min(40, width - max(len(name) for name, *_ in rows) - 10))
     grid = Table.grid(padding=(0, 1))
-    for name, p in said.probabilities.items():
-        style = "bold" if name == said.label else "dim"
+    for name, p, number, said in rows:
+        style = "bold" if said else "dim"
         length = max(1, round(p * room)) if p > 0.5 / room else 0
-        grid.add_row(Text(name, style), Text(bar * length + " " * (room - length), style), Text(f"{p:.3f}", style))
+        grid.add_row(Text(name, style), Text(bar * length + " " * (room - length), style), Text(f"{number:.3f}", style))
     return grid
 
 
 def _sentences(ex: Explanation, *, colour: bool) -> Iterator[RenderableType]:
-    """Premise and hypothesis, each word coloured by its signed score, or followed by it."""
-    for side in SIDES:
+    """Premise and hypothesis, or the text, each word coloured by its signed score, or followed by it."""
+    for side, _ in ex.parts:
         words = [
             _word(ex, run[0], colour=colour) if len(run) == 1 else Text(f"[… {len(run)} words not read …]", style="dim")
             for run in summary.passages(ex, side)
@@ -134,8 +133,11 @@ def _style(share: float, *, swings: bool, silent: bool) -> Style:
 def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool) -> Table:
     """The strongest words: score, with its standard error if it has one, a bar, and what the layer says of them."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("word", overflow="ellipsis", no_wrap=True, max_width=max(8, width // (4 if narrow else 5)))
-    table.add_column("in", no_wrap=True)
+    table.add_column(
+        summary.unit(ex), overflow="ellipsis", no_wrap=True, max_width=max(8, width // (4 if narrow else 5))
+    )
+    if ex.text is None:
+        table.add_column("in", no_wrap=True)
     errors = any(_error(ex, i, 2) for i in range(len(ex.words)))
     table.add_column("score ± error" if errors else "score", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -151,7 +153,7 @@ def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool) -
         colour = "rgb({},{},{})".format(*(FOR if share > 0 else AGAINST))
         table.add_row(
             Text(cut(ex.words[i]), "bold" if i in ex.swing else ""),
-            Text(ex.sides[i][0].upper() if width < _WIDE else ex.sides[i]),
+            *([Text(ex.sides[i][0].upper() if width < _WIDE else ex.sides[i])] if ex.text is None else []),
             Text(f"{summary.signed(ex.scores[i], digits)}{_error(ex, i, digits)}"),
             Text(bar * max(1, round(abs(share) * room)), colour),
             *(

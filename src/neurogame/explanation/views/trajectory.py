@@ -1,7 +1,7 @@
 """How the spins settled: α of the strongest words after each update of s ← (1 − damping)·s + damping·tanh(h/γ).
 
-`figures` draws the same lines as the page. Words of the premise are solid, those of the hypothesis dashed, and each
-line ends at its word, so that nothing depends on colour.
+`figures` draws the same lines as the page. Of a pair, words of the premise are solid, those of the hypothesis
+dashed, and each line ends at its word, so that nothing depends on colour.
 """
 
 from __future__ import annotations
@@ -81,5 +81,6 @@ def trajectory(ex: Explanation) -> dict[str, Any] | None:
             }
             for i, path in paths.items()
         ],
+        "which": "" if ex.text is not None else " Solid: premise; dashed: hypothesis.",
         "said": "; ".join(f"{summary.placed(ex, i)} {path[-1]:.2f}" for i, path in list(paths.items())[:3]),
     }
