@@ -16,6 +16,7 @@ from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, c
 from neurogame.data.words import Span
 from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
 from neurogame.explanation import Explanation, Question, explain
+from neurogame.explanation.pipeline import TOGETHER, explain_many, is_batched
 from neurogame.export.folder import OUTPUTS, Manifest
 from neurogame.export.runtime import OnnxModel, TokenWeights
 from neurogame.grounding.explainer import Explainer
@@ -159,10 +160,14 @@ class NLI(Classifier):
         pairs: list[tuple[str, ...]] = as_texts(premise) if single else [*checked_pairs(premise)]
         shown = len(pairs) >= _MANY if show_progress is None else show_progress
         with tqdm(total=len(pairs), unit="text" if single else "pair", disable=not shown) as bar:
-            explanations = []
-            for pair in pairs:
-                explanations.append(explain(self, pair[0], None if single else pair[1], question))
-                bar.update()
+            explanations: list[Explanation] = []
+            some = TOGETHER if is_batched(self, question) else 1
+            for start in range(0, len(pairs), some):
+                for found in explain_many(self, pairs[start : start + some], question):
+                    if isinstance(found, Exception):
+                        raise found
+                    explanations.append(found)
+                    bar.update()
             return explanations
 
     def save_pretrained(self, folder: str | Path) -> None:

@@ -8,7 +8,7 @@ import tiny
 from typer.testing import CliRunner
 
 from neurogame.cli import app
-from neurogame.explanation import Explanation, collection
+from neurogame.explanation import Explanation, collection, pipeline
 from neurogame.explanation.views import index
 from neurogame.nli import NLI
 
@@ -115,8 +115,8 @@ def test_an_interrupted_run_goes_on(nli, source, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return explain(self, *texts, **question)
 
-    explain = collection.explain
-    monkeypatch.setattr(collection, "explain", stop)
+    explain = pipeline.explain
+    monkeypatch.setattr(pipeline, "explain", stop)
     with pytest.raises(KeyboardInterrupt):
         collection.explain_file(nli, source, folder)
     assert not (folder / collection.LINES).exists()
@@ -140,7 +140,7 @@ def test_an_interrupted_run_goes_on(nli, source, tmp_path, monkeypatch):
 def test_other_columns_are_another_run(nli, tmp_path, monkeypatch):
     source, folder = tmp_path / "pairs.csv", tmp_path / "out"
     source.write_text("premise,hypothesis,other\na dog .,a man .,the girl .\na cat .,a man .,the boat .\n")
-    explain = collection.explain
+    explain = pipeline.explain
 
     def stop(self, premise, *texts, **question):
         if "cat" in premise:
@@ -148,7 +148,7 @@ def test_other_columns_are_another_run(nli, tmp_path, monkeypatch):
         return explain(self, premise, *texts, **question)
 
     with monkeypatch.context() as patched:
-        patched.setattr(collection, "explain", stop)
+        patched.setattr(pipeline, "explain", stop)
         with pytest.raises(KeyboardInterrupt):
             collection.explain_file(nli, source, folder, columns={"hypothesis": "other"})
     for columns in (None, {"premise": "other"}):
@@ -186,7 +186,7 @@ def test_a_source_that_cannot_be_read_to_its_end(model, swallowing, tmp_path):
 
 def test_a_source_that_has_changed_since_is_refused(nli, swallowing, tmp_path, monkeypatch):
     swallowing.write_text(swallowing.read_text().replace('"', ""))
-    folder, explain = tmp_path / "out", collection.explain
+    folder, explain = tmp_path / "out", pipeline.explain
 
     def stop(self, premise, *texts, **question):
         if "girl" in premise:
@@ -194,7 +194,7 @@ def test_a_source_that_has_changed_since_is_refused(nli, swallowing, tmp_path, m
         return explain(self, premise, *texts, **question)
 
     with monkeypatch.context() as patched:
-        patched.setattr(collection, "explain", stop)
+        patched.setattr(pipeline, "explain", stop)
         with pytest.raises(KeyboardInterrupt):
             collection.explain_file(nli, swallowing, folder)
     swallowing.write_text(swallowing.read_text().replace("a book", "a song"))  # of a row that was not done yet
@@ -263,14 +263,14 @@ def test_labels_may_have_any_name(source, tmp_path):
 
 
 def test_a_row_that_fails_does_not_end_the_run(nli, source, tmp_path, monkeypatch):
-    explain = collection.explain
+    explain = pipeline.explain
 
-    def sometimes(self, premise, hypothesis, **question):
+    def sometimes(self, premise, *texts, **question):
         if premise == ROWS[0]["premise"]:
             raise RuntimeError("out of\n memory")
-        return explain(self, premise, hypothesis, **question)
+        return explain(self, premise, *texts, **question)
 
-    monkeypatch.setattr(collection, "explain", sometimes)
+    monkeypatch.setattr(pipeline, "explain", sometimes)
     done = collection.explain_file(nli, source, tmp_path / "out")
     assert (done.explained, done.failed) == (2, 2)
     first = lines(tmp_path / "out")[0]

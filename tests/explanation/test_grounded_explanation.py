@@ -13,8 +13,9 @@ from test_grounding import SMALL, law_of, one_line, texts, theirs
 
 import neurogame
 from neurogame import exact
-from neurogame.explanation import Explanation, best, methods_for, what_if
+from neurogame.explanation import Explanation, best, collection, methods_for, pipeline, summary, what_if
 from neurogame.explanation.methods import grounded
+from neurogame.explanation.pipeline import explain_many
 from neurogame.explanation.reading import Question, read
 from neurogame.explanation.refinement import FOLDS, correlation, drawn, refine, residual_shapley, singles
 from neurogame.explanation.removal import InputGame, evaluate
@@ -168,7 +169,7 @@ def test_a_list_of_pairs(nli):
     for found, pair in zip(together, PAIRS, strict=False):
         alone = nli.explain(*pair, check=False)
         assert (found.premise, found.hypothesis) == pair
-        assert found.scores == alone.scores
+        assert found.scores == pytest.approx(alone.scores, abs=1e-5)
         assert found.rationale == alone.rationale
 
 
@@ -719,3 +720,128 @@ def test_what_is_no_temperature_is_refused(nli, factor, as_user):
     with pytest.raises(ValueError) as raised:
         what_if.explain(nli, *SHORT, temperature_factor=factor)
     assert "temperature_factor must be a number > 0" in one_line(raised)
+
+
+# --- several pairs at once ------------------------------------------------------------------------------------------
+
+MANY = [
+    *PAIRS,
+    ("a dog", ""),
+    ("a xylophone sings .", "nobody sings ."),  # an unknown word
+    ("the old man sees a dog and " * 6 + ".", "the man is old ."),  # cut at 40 tokens
+]
+
+
+def same(ex, other):
+    """All numbers and words of two records, up to rounding; but for the time they took."""
+    first, second = (one.to_dict() for one in (ex, other))
+    for found in (first, second):
+        found["diagnostics"].pop("seconds")
+    assert_close(first, second)
+
+
+def assert_close(first, second, at=""):
+    if isinstance(first, dict):
+        assert first.keys() == second.keys(), at
+        for name in first:
+            assert_close(first[name], second[name], f"{at}.{name}")
+    elif isinstance(first, list):
+        assert len(first) == len(second), at
+        for i, (a, b) in enumerate(zip(first, second, strict=True)):
+            assert_close(a, b, f"{at}[{i}]")
+    elif isinstance(first, float):
+        assert first == pytest.approx(second, abs=2e-4), at
+    else:
+        assert first == second, at
+
+
+@pytest.mark.parametrize("question", [{}, {"check": False, "level": "token"}, {"target": "neutral", "seed": 3}])
+def test_a_list_is_explained_as_its_pairs_are(nli, question):
+    found = nli.explain(MANY, **question)
+    for pair, ex in zip(MANY, found, strict=True):
+        alone = nli.explain(*pair, **question)
+        same(ex, alone)
+        assert summary.warnings(ex) == summary.warnings(alone)
+    assert found[-1].diagnostics["truncated"]
+    assert len(found[-2].diagnostics["unknown"]) == 1
+
+
+def test_a_list_takes_few_passes_through_the_model(nli, monkeypatch):
+    batches = []
+    forward = type(nli.model).forward
+
+    def counted(self, input_ids=None, **inputs):
+        batches.append(len(input_ids))
+        return forward(self, input_ids=input_ids, **inputs)
+
+    encode = getattr(type(nli.model), "encode", None)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(nli.model), "forward", counted)
+        found = nli.explain(MANY)
+    tried = sum(ex.diagnostics["check_passes"] for ex in found)
+    assert len(batches) <= 2 + tried // 32
+    assert sum(batches) <= tried + (len(MANY) if encode is None else 0)  # a readout is read in its steps
+
+
+def test_a_pair_that_fails_leaves_the_others(nli):
+    labels = [nli.predict(*pair).label for pair in PAIRS]
+    assert len(set(labels)) > 1
+    pairs = [*PAIRS[:3], ("", " "), *PAIRS[3:]]
+    found = explain_many(nli, pairs, contrast=labels[0])
+    assert "both empty" in str(found.pop(3))
+    for pair, label, ex in zip(PAIRS, labels, found, strict=True):
+        if label == labels[0]:
+            with pytest.raises(ValueError, match="the predicted label") as caught:
+                nli.explain(*pair, contrast=label)
+            assert str(ex) == str(caught.value)
+        else:
+            same(ex, nli.explain(*pair, contrast=labels[0]))
+    with pytest.raises(ValueError, match="both empty"):
+        nli.explain(pairs)
+    assert [str(error) for error in explain_many(nli, PAIRS[:2], method="guess")] == [
+        str(error) for error in explain_many(nli, PAIRS[:1], method="guess") * 2
+    ]
+
+
+def test_a_batch_that_fails_is_explained_pair_by_pair(nli, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("out of memory")
+
+    expected = nli.explain(PAIRS)
+    monkeypatch.setattr(pipeline, "read_games", fails)
+    for ex, other in zip(nli.explain(PAIRS), expected, strict=True):
+        same(ex, other)
+
+
+def test_a_file_is_written_in_chunks_and_resumed_behind_the_last(systems, tmp_path, monkeypatch):
+    nli, source = systems["readout"], tmp_path / "pairs.jsonl"
+    rows = [json.dumps({"premise": p, "hypothesis": h}) for p, h in PAIRS[:5]]
+    rows.insert(2, '{"premise": "no hypothesis"}')
+    source.write_text("\n".join(rows) + "\n")
+    whole, folder, told = tmp_path / "whole", tmp_path / "out", []
+    collection.explain_file(nli, source, whole)
+    monkeypatch.setattr(collection, "TOGETHER", 2)
+    together, calls = pipeline.read_games, []
+
+    def stop(*given):
+        calls.append(given)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return together(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "read_games", stop)
+        with pytest.raises(KeyboardInterrupt):
+            collection.explain_file(nli, source, folder)
+    part = folder / f"{collection.LINES}.part"
+    assert [json.loads(line)["row"] for line in part.read_text().splitlines()] == [1, 2, 3, 4]  # the third has one pair
+    done = collection.explain_file(nli, source, folder, resume=True, progress=told.append)
+    assert (done.explained, done.failed, done.resumed, told) == (5, 1, 4, [2])
+    assert done.first_failure.startswith("row 3: line 3:")
+    for one, other in zip(
+        *((place / collection.LINES).read_text().splitlines() for place in (folder, whole)), strict=True
+    ):
+        first, second = json.loads(one), json.loads(other)
+        for found in (first, second):
+            found.get("diagnostics", {}).pop("seconds", None)
+        assert_close(first, second)

@@ -226,7 +226,8 @@ def _file(
         if streamed:
             rows = iterate(source, columns=reading["columns"], require_label=False, on_error="skip")
             with closing(rows):
-                collection.write(nli, islice(rows, reading["limit"]), sys.stdout, progress=advance, **question)
+                some, live = islice(rows, reading["limit"]), source == "-"
+                collection.write(nli, some, sys.stdout, progress=advance, live=live, **question)
             return
         done = collection.explain_file(nli, source, folder, **reading, resume=resume, progress=advance, **question)
     typer.echo(common.in_one_line(done.summary()), err=True)

@@ -4,6 +4,7 @@ The order of training is `training.randomness`'s; here is the fixed order of bat
 own samplers take an `EncodedDataset` as it is.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -179,6 +180,15 @@ def collate(tokenizer: PreTrainedTokenizerBase) -> Callable[[Sequence[Mapping[st
         Rows → batch of tensors, see `Collate`.
     """
     return Collate(tokenizer)
+
+
+def padding_right(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """The same tokenizer, padding on the right: BERT counts padding on the left as positions."""
+    if tokenizer.padding_side == "right":
+        return tokenizer
+    other = copy.copy(tokenizer)
+    other.padding_side = "right"
+    return other
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:

@@ -6,10 +6,11 @@
 
 Explaining is one pass, drawing another: the lines are complete before the first page is written, and memory does not
 grow with the file. Until then they stand in `explanations.jsonl.part`, and an interrupted run goes on behind them; see
-`neurogame.jobs.parts`. A goal that is called .parquet or .arrow is a table instead of a folder, a row for each line.
+`neurogame.jobs.parts`. Where pairs share passes (`pipeline.is_batched`), `TOGETHER` rows are written at once. A goal
+that is called .parquet or .arrow is a table instead of a folder, a row for each line.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -22,7 +23,9 @@ from neurogame.data.columnar import as_json
 from neurogame.data.columnar import plain as plain_columns
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import Row, iterate
-from neurogame.explanation.pipeline import explain
+from neurogame.explanation.pipeline import TOGETHER, explain_many, is_batched
+from neurogame.explanation.reading import Question
+from neurogame.explanation.record import Explanation
 from neurogame.explanation.summary import counted
 from neurogame.explanation.views.index import draw
 from neurogame.extras import need
@@ -33,7 +36,6 @@ from neurogame.records import plain
 from neurogame.writing import named
 
 LINES = "explanations.jsonl"
-_RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one row; the others go on
 _ALONE = Shard()
 Pack = Callable[[Mapping[str, Any], bool], bytes]  # a record, and whether it is the first
 
@@ -92,15 +94,15 @@ def explain_file(
     asked = plain({"model": nli.name, "source": str(source), "columns": columns, "limit": limit, **question})
     if not tables.is_table(goal):
         goal.mkdir(parents=True, exist_ok=True)
-    lines, model = _lines(goal), fingerprint(nli)
-    job = {"version": __version__, **asked, "model": model}
+    lines, model, chunk = _lines(goal), fingerprint(nli), _chunk(nli, question)
+    job = {"version": __version__, **asked, "model": model, **({"chunk": chunk} if chunk > 1 else {})}
     pack = _table({"version": __version__, "model": nli.name, "digest": model}) if tables.is_table(goal) else _line
     rows = iterate(source, columns=columns, require_label=False, on_error="skip")
     with closing(rows), Part(lines, _ALONE, job, source=file_digest(source), resume=resume) as part:
         before = part.at.rows
         try:
             if not part.at.ended:
-                _explain(nli, question, Reading(islice(rows, limit), 1), part, pack, progress)
+                _explain(nli, question, Reading(islice(rows, limit), chunk), part, pack, progress)
         except BaseException as error:
             if is_damage(error) and repeatable(source):
                 part.suspend()
@@ -125,21 +127,23 @@ def _explain(
     pack: Pack,
     progress: Progress | None,
 ) -> None:
-    """The rows of a part that are not there yet, each on the disk before the next."""
+    """The rows of a part that are not there yet, each chunk on the disk before the next."""
     start, kept = part.at, {"explained": 0, "failed": 0, "first_failure": None, **part.at.kept}
     number = -1
-    for number, (row,) in enumerate(reading):
+    for number, rows in enumerate(reading):
         reading.check(number, start, part.path)
         if number <= start.chunk:
             continue
-        record = {"row": number + 1, **_record(nli, row, question)}
-        failed = "error" in record
-        kept["failed" if failed else "explained"] += 1
-        if failed and kept["first_failure"] is None:
-            kept["first_failure"] = f"row {record['row']}: {record['error']}"
-        part.write(reading.mark(number, **kept), pack(record, number == 0))
+        first, data = reading.rows - len(rows), b""
+        for at, record in enumerate(_records(nli, rows, question), first):
+            failed = "error" in record
+            kept["failed" if failed else "explained"] += 1
+            if failed and kept["first_failure"] is None:
+                kept["first_failure"] = f"row {at + 1}: {record['error']}"
+            data += pack({"row": at + 1, **record}, at == 0)
+        part.write(reading.mark(number, **kept), data)
         if progress is not None:
-            progress(1)
+            progress(len(rows))
     reading.check_end(number, start, part.path)
     part.write(reading.mark(number + 1, ended=True, **kept), b"")
 
@@ -151,20 +155,41 @@ def write(
     *,
     first: int = 1,
     progress: Progress | None = None,
+    live: bool = False,
     **question: Any,
 ) -> None:
     """A line of JSON per row: what `Explanation.from_dict` reads, and row, gold, columns; or row and error.
 
+    Args:
+        nli: the model.
+        rows: of a file.
+        file: where the lines go.
+        first: number of the first row.
+        progress: told of rows that are done.
+        live: whether each row is answered before the next is read, as when they come from a person or a process.
+        question: what `explain` takes.
+
     Raises:
         DataError: the source cannot be read to its end.
     """
-    for number, chunk in enumerate(Reading(rows, 1), first):
-        line = _line({"row": number, **_record(nli, chunk[0], question)})
+    reading = Reading(rows, 1 if live else _chunk(nli, question))
+    for chunk in reading:
+        start = first + reading.rows - len(chunk)
+        lines = (_line({"row": i, **record}) for i, record in enumerate(_records(nli, chunk, question), start))
+        said = b"".join(lines).decode()
         with named(file.name):
-            file.write(line.decode())
+            file.write(said)
             file.flush()
         if progress is not None:
-            progress(1)
+            progress(len(chunk))
+
+
+def _chunk(nli: Classifier, question: Mapping[str, Any]) -> int:
+    """Rows that are explained and written at once."""
+    try:
+        return TOGETHER if is_batched(nli, Question(**question)) else 1
+    except (TypeError, ValueError):  # a question that no row has an answer to, as the first row will say
+        return 1
 
 
 def _line(record: Mapping[str, Any], first: bool = False) -> bytes:  # noqa: ARG001  as a `Pack`
@@ -185,16 +210,21 @@ def _table(papers: Mapping[str, str]) -> Pack:
     return pack
 
 
-def _record(nli: Classifier, row: Row, question: Mapping[str, Any]) -> dict[str, Any]:
+def _records(nli: Classifier, rows: Sequence[Row], question: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the line of each row says, but for its number."""
+    pairs = [row for row in rows if isinstance(row, Pair)]
+    found = iter(explain_many(nli, [(pair.premise, pair.hypothesis) for pair in pairs], **question))
+    return [_record(row, next(found) if isinstance(row, Pair) else None) for row in rows]
+
+
+def _record(row: Row, found: Explanation | Exception | None) -> dict[str, Any]:
     if isinstance(row, Malformed):
         return {"error": f"line {row.line}: {row.reason}"}
     assert not isinstance(row, NoGold)  # labels are not asked for
-    given = _given(row)
-    try:
-        return {**explain(nli, row.premise, row.hypothesis, **question).to_dict(), **given}
-    except _RECOVERABLE as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return {"premise": row.premise, "hypothesis": row.hypothesis, **given, "error": reason}
+    if isinstance(found, Explanation):
+        return {**found.to_dict(), **_given(row)}
+    reason = " ".join(str(found).split()) or type(found).__name__
+    return {"premise": row.premise, "hypothesis": row.hypothesis, **_given(row), "error": reason}
 
 
 def _given(pair: Pair) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Removed words and another temperature change the reading, never the model.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +14,15 @@ from neurogame import labels
 from neurogame.classifier import Classifier
 from neurogame.data.words import Level, cut_words
 from neurogame.explanation.mechanism import Mechanism, mechanism
-from neurogame.explanation.methods import METHODS, MethodName, best, methods_for, named
-from neurogame.explanation.reading import Attribution, Question, Reading, is_grounded, read
+from neurogame.explanation.methods import METHODS, MethodName, best, grounded, methods_for, named
+from neurogame.explanation.reading import Attribution, Draft, Question, Reading, forward, is_grounded, read_games
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.temperature import FOLLOWING, heated
 from neurogame.records import plain
 from neurogame.validation import check_choice
+
+RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one pair; the others go on
+TOGETHER = 32  # pairs that share passes: enough for full batches, few to lose in a file that is interrupted
 
 
 def explain(
@@ -50,18 +54,107 @@ def explain(
     _check_texts(premise, hypothesis)
     method = _method(nli, question)
     question = _labelled(nli, method, question)
-    _check_parts(nli, method, 1 if hypothesis is None else 2)
-    level: Level = question.level  # type: ignore[assignment]  # it was checked
-    reading = read(nli, premise, hypothesis, level, question.removed, question.spans)
-    if not reading.units.read:
-        texts = ", ".join(f"{text!r:.40}" for text in reading.tokens.texts)
-        raise ValueError(f"no word of {texts} becomes a token of {nli.name}")
+    reading = forward(nli, _draft(nli, method, (premise,) if hypothesis is None else (premise, hypothesis), question))
     if not _is_own_temperature(reading, method, question):
         reading = heated(reading, question.temperature_factor)
-    if METHODS[method].has_target and question.target is None:
-        question = replace(question, target=nli.outputs.target(reading.logits))
-        _check_contrast(nli, question, " (the predicted label, since none was given)")
-    return _record(reading, METHODS[method].attribute(reading, question), method, question, start)
+    question = _targeted(reading, method, question)
+    said = METHODS[method].attribute(reading, question)
+    return _record(reading, said, method, question, time.perf_counter() - start)
+
+
+def explain_many(
+    nli: Classifier, pairs: Sequence[tuple[str, ...]], question: Question | None = None, **options: Any
+) -> list[Explanation | Exception]:
+    """`explain` of each pair, in shared batches where `is_batched`; an error in place of a pair that has one.
+
+    The records are those of `explain` up to rounding; `seconds` is a pair's share of the time.
+
+    Args:
+        nli: the classifier.
+        pairs: (premise, hypothesis), or (text,); all are in memory at once, so hand over some `TOGETHER` at a time.
+        question: what is asked of each; None: the fields of a `Question` given as options.
+        options: fields of `Question`, which replace those of `question`.
+
+    Returns:
+        An explanation for each pair, in order, or what `explain` would raise for it.
+
+    Raises:
+        TypeError: an option that does not exist.
+
+    Example:
+        >>> explain_many(nli, [("It rains.", "It is dry."), ("", "")])  # doctest: +SKIP
+        [Explanation(...), ValueError(...)]
+    """
+    try:
+        question = Question(**options) if question is None else replace(question, **options)
+    except ValueError as error:
+        return [error for _ in pairs]
+    if len(pairs) > 1 and is_batched(nli, question):
+        try:
+            return _together(nli, pairs, question)
+        except RECOVERABLE:  # of one of them: alone, each says for itself
+            pass
+    found: list[Explanation | Exception] = []
+    for pair in pairs:
+        try:
+            found.append(explain(nli, pair[0], pair[1] if len(pair) > 1 else None, question))
+        except RECOVERABLE as error:
+            found.append(error)
+    return found
+
+
+def is_batched(nli: Classifier, question: Question) -> bool:
+    """Whether pairs share passes: "decision" on a grounded game that is not refined. Others take many passes each."""
+    method = named(question.method) if question.method is not None else best(nli.model)
+    return method == "decision" and is_grounded(nli.model) and question.samples is None
+
+
+def _together(nli: Classifier, pairs: Sequence[tuple[str, ...]], question: Question) -> list[Explanation | Exception]:
+    """By one forward pass over all pairs, and one over all that is tried on the model."""
+    start = time.perf_counter()
+    method = _method(nli, question)
+    question = _labelled(nli, method, question)
+    found: dict[int, Explanation | Exception] = {}
+    drafts: dict[int, Draft] = {}
+    for i, pair in enumerate(pairs):
+        try:
+            drafts[i] = _draft(nli, method, pair, question)
+        except RECOVERABLE as error:
+            found[i] = error
+    readings = dict(zip(drafts, read_games(nli, list(drafts.values())), strict=True))
+    questions: dict[int, Question] = {}
+    for i, reading in readings.items():
+        try:
+            questions[i] = _targeted(reading, method, question)
+        except RECOVERABLE as error:
+            found[i] = error
+    answers = grounded.together([readings[i] for i in questions], list(questions.values()))
+    seconds = (time.perf_counter() - start) / len(pairs)
+    for (i, asked), said in zip(questions.items(), answers, strict=True):
+        found[i] = _record(readings[i], said, method, asked, seconds)
+    return [found[i] for i in range(len(pairs))]
+
+
+def _draft(nli: Classifier, method: str, texts: tuple[str, ...], question: Question) -> Draft:
+    """The text as tokens and words, of which at least one is read."""
+    premise, hypothesis = texts[0], texts[1] if len(texts) > 1 else None
+    _check_texts(premise, hypothesis)
+    _check_parts(nli, method, 1 if hypothesis is None else 2)
+    level: Level = question.level  # type: ignore[assignment]  # it was checked
+    draft = Draft.of(nli, premise, hypothesis, level, question.removed, question.spans)
+    if not draft.units.read:
+        shown = ", ".join(f"{text!r:.40}" for text in draft.tokens.texts)
+        raise ValueError(f"no word of {shown} becomes a token of {nli.name}")
+    return draft
+
+
+def _targeted(reading: Reading, method: str, question: Question) -> Question:
+    """The question with the predicted label as target, where none was given."""
+    if not METHODS[method].has_target or question.target is not None:
+        return question
+    question = replace(question, target=reading.nli.outputs.target(reading.logits))
+    _check_contrast(reading.nli, question, " (the predicted label, since none was given)")
+    return question
 
 
 def _is_own_temperature(reading: Reading, method: str, question: Question) -> bool:
@@ -69,7 +162,7 @@ def _is_own_temperature(reading: Reading, method: str, question: Question) -> bo
     return question.temperature_factor == 1 or (method == "decision" and is_grounded(reading.model))
 
 
-def _record(reading: Reading, said: Attribution, method: str, question: Question, start: float) -> Explanation:
+def _record(reading: Reading, said: Attribution, method: str, question: Question, seconds: float) -> Explanation:
     """Numbers of read units as numbers of all units, tensors as plain values."""
     units, inside = reading.units, mechanism(reading) if said.alpha is None else Mechanism(said.alpha.unsqueeze(0))
     layer = {name: getattr(inside, name) for name in ("alpha", "field", "gate")}
@@ -93,7 +186,7 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
         "seed": question.seed,
         "encoder_passes": reading.passes.encoder,
         "head_passes": reading.passes.head,
-        "seconds": time.perf_counter() - start,
+        "seconds": seconds,
     }
     if question.changes:
         diagnostics |= {"removed": sorted(set(question.removed)), "temperature_factor": question.temperature_factor}

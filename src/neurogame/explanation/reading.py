@@ -21,6 +21,7 @@ from neurogame import outputs
 from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.classifier import Classifier, Prediction
+from neurogame.data.batching import collate, padding_right, sorted_batches
 from neurogame.data.words import Level, Span, Tokens, Units, tokenize, units
 from neurogame.grounding.game import WordGame
 from neurogame.modeling.checking import ModelError
@@ -228,6 +229,30 @@ class Reading:
             return self.units.averaged(alpha).mean(1)
 
 
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A text before the model has read it: its tokens and words."""
+
+    tokens: Tokens
+    units: Units
+    truncated: bool  # whether it is longer than the model reads
+
+    @classmethod
+    def of(
+        cls,
+        nli: Classifier,
+        premise: str,
+        hypothesis: str | None,
+        level: Level = "word",
+        removed: Sequence[int] = (),
+        spans: Sequence[Sequence[Span]] | None = None,
+    ) -> "Draft":
+        """The text as `predict` encodes it; the arguments are those of `read`."""
+        tokens = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length)
+        truncated = len(tokens.uncut) > len(tokens.offsets)
+        return cls(*_without(tokens, units(tokens, level, spans), removed), truncated)
+
+
 def read(
     nli: Classifier,
     premise: str,
@@ -250,9 +275,60 @@ def read(
         ValueError: `removed` has what is no index, or every word.
         ModelError: the logits are NaN or infinite.
     """
-    tokens = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length)
-    truncated = len(tokens.uncut) > len(tokens.offsets)
-    return _forward(nli, *_without(tokens, units(tokens, level, spans), removed), truncated=truncated)
+    return forward(nli, Draft.of(nli, premise, hypothesis, level, removed, spans))
+
+
+def read_games(nli: Classifier, drafts: Sequence[Draft], batch_size: int = 32) -> list[Reading]:
+    """`read` of several pairs, for a model with a grounded game: padded batches of similar length, one pass each.
+
+    Of what the model computes, only what the games are made of is kept, without the padding.
+
+    Args:
+        nli: a classifier with a game readout, or with an explainer.
+        drafts: the pairs.
+        batch_size: pairs per forward pass.
+
+    Returns:
+        Their readings, in order; equal to those of `read` up to rounding.
+
+    Raises:
+        ModelError: logits of one of them are NaN or infinite.
+    """
+    readings: dict[int, Reading] = {}
+    pad = collate(padding_right(nli.tokenizer))  # where padding moves no position
+    for batch in sorted_batches([len(draft.units.unit_of) for draft in drafts], batch_size):
+        columns = [{name: column[0].tolist() for name, column in drafts[i].tokens.inputs.items()} for i in batch]
+        inputs = nli.on_device(pad(columns))
+        terms, hidden, logits = _games(nli, inputs)
+        for row, i in enumerate(batch):
+            draft, passes = drafts[i], Passes()
+            passes.add(1)
+            at = slice(len(draft.units.unit_of))
+            pooled = None if terms is None else Pooled(logits[row : row + 1], game=_cut(terms, row, at))
+            states = None if hidden is None else tuple(layer[row : row + 1, at].clone() for layer in hidden)
+            readings[i] = _said(nli, draft, logits[row], pooled=pooled, hidden=states, passes=passes)
+    return [readings[i] for i in range(len(drafts))]
+
+
+def _games(
+    nli: Classifier, inputs: Mapping[str, Tensor]
+) -> tuple[GameTerms | None, tuple[Tensor, ...] | None, Float[Tensor, "batch labels"]]:
+    """The games of a padded batch, or the states that an explainer makes them of; and the logits."""
+    model = nli.model
+    with torch.inference_mode(), nli.own_tokens():
+        if not has_readout(model):
+            answer = nli.forward(inputs, output_hidden_states=True)
+            return None, answer.hidden_states, answer.logits
+        states = model.encode(**inputs).states
+        real = inputs["attention_mask"].bool()
+        pooled = model.pool(states, real, model.players(inputs["input_ids"], real), record=True)
+        return pooled.game, None, model.classify(pooled.output)
+
+
+def _cut(terms: GameTerms, row: int, at: slice) -> GameTerms:
+    """The games of one text of a padded batch."""
+    alpha = None if terms.alpha is None else terms.alpha[row : row + 1, :, at]
+    return GameTerms(terms.V[row : row + 1, :, at], terms.anchor[row : row + 1], alpha)
 
 
 def _without(tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
@@ -280,11 +356,11 @@ def _without(tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Toke
     return left, replace(units, unit_of=units.unit_of[places])
 
 
-def _forward(nli: Classifier, tokens: Tokens, units: Units, *, truncated: bool) -> Reading:
+def forward(nli: Classifier, draft: Draft) -> Reading:
     """One forward pass over a text, in the steps that the model has; what they give is kept."""
     passes = Passes()
     passes.add(1)
-    model, inputs, pooled, states = nli.model, nli.on_device(tokens.inputs), None, None
+    model, inputs, pooled, states = nli.model, nli.on_device(draft.tokens.inputs), None, None
     with torch.inference_mode(), nli.own_tokens():
         if pooling_of(model) is None:
             answer = nli.forward(inputs, **({} if nli.explainer is None else {"output_hidden_states": True}))
@@ -295,13 +371,19 @@ def _forward(nli: Classifier, tokens: Tokens, units: Units, *, truncated: bool) 
             real = torch.ones_like(inputs["input_ids"], dtype=torch.bool)
             pooled = model.pool(states, real, model.players(inputs["input_ids"], real), record=True)
             logits = model.classify(pooled.output)
-    logits = logits[0].float().cpu()
+    return _said(nli, draft, logits[0], states=states, pooled=pooled, hidden=hidden, passes=passes)
+
+
+def _said(nli: Classifier, draft: Draft, logits: Float[Tensor, "labels"], **found: Any) -> Reading:
+    """The reading of a pair, if its logits are numbers."""
+    logits = logits.float().cpu()
     if not bool(logits.isfinite().all()):
         raise ModelError(
-            f"the logits of {nli.name} are NaN or infinite for this {_noun(tokens)}; its training has probably "
+            f"the logits of {nli.name} are NaN or infinite for this {_noun(draft.tokens)}; its training has probably "
             "diverged, or its numbers overflow"
         )
-    return Reading(nli, tokens, units, nli.prediction(logits, truncated=truncated), states, pooled, hidden, passes)
+    prediction = nli.prediction(logits, truncated=draft.truncated)
+    return Reading(nli, draft.tokens, draft.units, prediction, **found)
 
 
 def _noun(tokens: Tokens) -> str:

@@ -5,10 +5,11 @@ an input too. A word goes with all its pieces. Deleting leaves room, but words t
 come back. Batches are padded on the right, where padding moves no position, whatever side the tokenizer pads.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch import nn
 
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.data.batching import sorted_batches
@@ -19,6 +20,7 @@ from neurogame.validation import check_count
 
 BATCH = 64  # inputs per forward pass
 Batch = tuple[Int[Tensor, "batch"], dict[str, Int[Tensor, "batch tokens"]]]
+Asked = tuple[Reading, Bool[Tensor, "coalitions read"]]
 
 
 def kept_inputs(
@@ -32,15 +34,8 @@ def kept_inputs(
         mode: "delete", "mask" or "pad", see above.
         batch_size: rows per batch; the longest rows come first.
     """
-    removal = _checked(reading, keep, mode)
-    check_count("batch_size", batch_size)
-    units = reading.units
-    stays = (keep.float().cpu() @ units.members).bool() | (units.unit_of < 0)  # (coalitions, tokens)
-    lengths = stays.sum(-1) if mode == "delete" else torch.full((len(stays),), stays.shape[1])
-    for rows in sorted_batches(lengths.tolist(), batch_size):
-        columns = {name: column.expand(len(rows), -1) for name, column in reading.tokens.inputs.items()}
-        inputs = removal.remove(columns, stays[rows])
-        yield torch.tensor(rows), {name: value.to(reading.model.device) for name, value in inputs.items()}
+    for rows, inputs in _batches([(reading, keep)], mode, batch_size):
+        yield torch.tensor(rows[0]), inputs
 
 
 def evaluate(
@@ -50,16 +45,83 @@ def evaluate(
 
     `reading.nli.outputs.probabilities(logits, reading.nli.temperature)` are those that `predict` gives.
     """
-    distinct, place = keep.unique(dim=0, return_inverse=True) if len(keep) else (keep, torch.empty(0).long())
-    answers = torch.empty(len(distinct), len(reading.nli.labels))
-    for rows, inputs in kept_inputs(reading, distinct, mode, batch_size=batch_size):
+    return evaluate_each([(reading, keep)], mode, batch_size)[0]
+
+
+def evaluate_each(
+    asked: Sequence[Asked], mode: Mode = "delete", batch_size: int = BATCH
+) -> list[Float[Tensor, "coalitions labels"]]:
+    """The same of several pairs of one classifier: their rows share batches of similar length.
+
+    Args:
+        asked: a pair, and which of its words stay, as `kept_inputs` has them; at least one.
+        mode: as in `evaluate`.
+        batch_size: rows per forward pass, whatever pairs they are of.
+
+    Raises:
+        ModelError: logits that are NaN or infinite, of any of the pairs.
+    """
+    distinct = [keep.unique(dim=0, return_inverse=True) if len(keep) else (keep, None) for _, keep in asked]
+    readings, nli = [reading for reading, _ in asked], asked[0][0].nli
+    answers = [torch.empty(len(keep), len(nli.labels)) for keep, _ in distinct]
+    fresh = [(reading, keep) for reading, (keep, _) in zip(readings, distinct, strict=True)]
+    for rows, inputs in _batches(fresh, mode, batch_size):
         with torch.inference_mode():
-            logits = reading.nli.forward(inputs).logits.float().cpu()
-        answers[rows] = logits
-        reading.passes.add(len(rows))
-    if not bool(answers.isfinite().all()):
-        raise ModelError(f"the logits of {reading.nli.name} are NaN or infinite where words are removed ({mode})")
-    return answers[place.cpu()]
+            logits = nli.forward(inputs).logits.float().cpu()
+        for (pair, some), said in zip(rows.items(), logits.split(list(map(len, rows.values()))), strict=True):
+            answers[pair][some] = said
+            readings[pair].passes.add(len(some))
+    if not all(bool(said.isfinite().all()) for said in answers):
+        raise ModelError(f"the logits of {nli.name} are NaN or infinite where words are removed ({mode})")
+    return [said if back is None else said[back.cpu()] for said, (_, back) in zip(answers, distinct, strict=True)]
+
+
+def _batches(
+    asked: Sequence[Asked], mode: Mode, batch_size: int
+) -> Iterator[tuple[dict[int, list[int]], dict[str, Int[Tensor, "batch tokens"]]]]:
+    """Rows by the number of their pair, and what the model takes for them, in that order."""
+    check_count("batch_size", batch_size)
+    stays = [_tokens(reading, keep, mode) for reading, keep in asked]
+    places = [(pair, row) for pair, those in enumerate(stays) for row in range(len(those))]
+    lengths = [int(n) for those in stays for n in (those if mode == "delete" else torch.ones_like(those)).sum(-1)]
+    for batch in sorted_batches(lengths, batch_size):
+        rows: dict[int, list[int]] = {}
+        for pair, row in (places[i] for i in batch):
+            rows.setdefault(pair, []).append(row)
+        inputs = _joined([(asked[pair][0], stays[pair][some]) for pair, some in rows.items()], mode)
+        yield rows, asked[0][0].nli.on_device(inputs)
+
+
+def _tokens(reading: Reading, keep: Bool[Tensor, "coalitions read"], mode: Mode) -> Bool[Tensor, "coalitions tokens"]:
+    """Which tokens stay: those of the words that do, and those of no word."""
+    _removal(reading, mode)
+    words = len(reading.units.read)
+    if keep.dim() != 2 or keep.shape[1] != words or keep.dtype != torch.bool:
+        raise ValueError(
+            f"keep must be bool [coalitions, {words}], a column per word that was read; "
+            f"got {keep.dtype} {list(keep.shape)}"
+        )
+    return (keep.float().cpu() @ reading.units.members).bool() | (reading.units.unit_of < 0)
+
+
+def _joined(parts: Sequence[tuple[Reading, Bool[Tensor, "rows tokens"]]], mode: Mode) -> dict[str, Tensor]:
+    """What the model takes for rows of several pairs, padded to the longest."""
+    removal = _removal(parts[0][0], mode)
+    inputs = [
+        removal.remove({name: column.expand(len(stays), -1) for name, column in reading.tokens.inputs.items()}, stays)
+        for reading, stays in parts
+    ]
+    width = max(columns["attention_mask"].shape[1] for columns in inputs)
+
+    def padded(name: str, column: Tensor) -> Tensor:
+        room = width - column.shape[1]
+        return nn.functional.pad(column, (0, room), value=removal.fill.get(name, 0))
+
+    return {name: torch.cat([padded(name, columns[name]) for columns in inputs]) for name in inputs[0]}
+
+
+def _removal(reading: Reading, mode: Mode) -> Removal:
+    return Removal.of(reading.nli.tokenizer, mode, name=reading.nli.name, left=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,15 +155,3 @@ class InputGame:
     def __call__(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "..."]:
         """ℓ(x_C)."""
         return self.logits(C) @ self.direction
-
-
-def _checked(reading: Reading, keep: Tensor, mode: Mode) -> Removal:
-    """How words are removed from the text, if what is asked fits it."""
-    removal = Removal.of(reading.nli.tokenizer, mode, name=reading.nli.name, left=False)
-    words = len(reading.units.read)
-    if keep.dim() != 2 or keep.shape[1] != words or keep.dtype != torch.bool:
-        raise ValueError(
-            f"keep must be bool [coalitions, {words}], a column per word that was read; "
-            f"got {keep.dtype} {list(keep.shape)}"
-        )
-    return removal

@@ -7,7 +7,6 @@
 the model but hidden states and logits, so any sequence classifier of transformers will do.
 """
 
-import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.classifier import accepted
-from neurogame.data.batching import sorted_batches
+from neurogame.data.batching import padding_right, sorted_batches
 from neurogame.data.removal import Mode, Removal
 from neurogame.data.words import Level
 from neurogame.grounding.coalitions import Law, centred, r_squared, tokens_of
@@ -192,15 +191,6 @@ def stored(states: Float[Tensor, "rows tokens dim"]) -> Float[Tensor, "rows toke
     """As float16 on the CPU; what is beyond its range becomes its largest number, and not infinite."""
     most = torch.finfo(torch.float16).max
     return states.float().clamp(-most, most).half().cpu()
-
-
-def padding_right(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """The same tokenizer, padding on the right: BERT counts padding on the left as positions."""
-    if tokenizer.padding_side == "right":
-        return tokenizer
-    other = copy.copy(tokenizer)
-    other.padding_side = "right"
-    return other
 
 
 def _answer(model: PreTrainedModel, batch: dict[str, Tensor], *, bf16: bool = False, **options: Any) -> Any:

@@ -15,6 +15,7 @@ an explainer `logit_error` says by how much the game misses them. A regression d
 swing words or rationales there; `without` still has the scores of the text without single words.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ import torch
 from neurogame._types import Bool, Float, Tensor
 from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.explanation.refinement import refine
-from neurogame.explanation.removal import InputGame, evaluate
+from neurogame.explanation.removal import InputGame, evaluate, evaluate_each
 from neurogame.grounding.game import WordGame
 from neurogame.hamiltonian import Hamiltonian
 from neurogame.outputs import Outputs
@@ -36,9 +37,32 @@ MARGIN = 0.5  # of the game, in logits, from which on it is trusted to keep an a
 
 def attribute(reading: Reading, question: Question) -> Attribution:
     """Values of the grounded game for what is asked; checked and refined where that is asked."""
-    game = reading.game
-    assert game is not None
-    assert question.target is not None
+    return together([reading], [question])[0]
+
+
+def together(readings: Sequence[Reading], questions: Sequence[Question]) -> list[Attribution]:
+    """The same of several pairs of one classifier; what is tried on the model shares its batches."""
+    asked = list(zip(readings, questions, strict=True))
+    decides = readings[0].nli.outputs.decides
+    trials = {i: Trial.of(*both) for i, both in enumerate(asked) if both[1].check and decides}
+    tried = [(asked[i][0], trial.tried) for i, trial in trials.items()]
+    answers = dict(zip(trials, evaluate_each(tried, _game(readings[0]).removal) if tried else (), strict=True))
+    untried = unchecked if decides else tried_scores
+    claims = [
+        trials[i].claims(answers[i].double()) if i in trials else untried(reading, _game(reading), question)
+        for i, (reading, question) in enumerate(asked)
+    ]
+    return [_attribution(*both, said) for both, said in zip(asked, claims, strict=True)]
+
+
+def _game(reading: Reading) -> WordGame:
+    assert reading.game is not None
+    return reading.game
+
+
+def _attribution(reading: Reading, question: Question, claims: "Claims") -> Attribution:
+    """Values, refined where that is asked, and α of their Hamiltonian."""
+    game = _game(reading)
     labels, n = reading.nli.labels, game.players
     direction, gamma = question.direction(labels), float(question.temperature_factor)
     refined = question.samples is not None
@@ -66,10 +90,6 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         diagnostics |= {"refined": True, "passes": better.passes, "samples": better.passes, "exact": better.exact}
         diagnostics |= {"origin": better.origin, "total": better.total, "logit_error": 0.0, "reached": better.reached}
     diagnostics["efficiency_gap"] = abs(float(phi.sum()) - diagnostics["total"])
-    if not reading.nli.outputs.decides:
-        claims = tried_scores(reading, game, question)
-    else:
-        claims = check(reading, game, question) if question.check else unchecked(reading, game, question)
     marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(gamma)
     diagnostics |= {"alpha_exact": marginals.exact, "alpha_converged": marginals.converged}
     return Attribution(
@@ -114,34 +134,60 @@ def unchecked(reading: Reading, game: WordGame, question: Question) -> Claims:
     return Claims(swing, rationale, {"checked": False, "check_passes": 0, "swing_to": becomes})
 
 
-def check(reading: Reading, game: WordGame, question: Question) -> Claims:
-    """Words that the game finds most likely to swing, and sets that it finds to keep the answer, tried for real."""
-    outputs, n = reading.nli.outputs, game.players
-    labels = outputs.labels
-    now, logits = _alone(reading, game, question)
-    margin = margin_of(logits, outputs, question)
-    order = (margin if now else -margin).argsort(stable=True).tolist()
-    singles = sorted(order[:SINGLES])
-    floor = _floor(reading, game, question)
-    sets = _candidates(game, outputs, question, floor) if now else []
-    tried = torch.stack([*(_without(n, i) for i in singles), *sets])
-    answers = evaluate(reading, tried, game.removal).double()
-    margins = margin_of(answers, outputs, question)
-    kept = (margins > 0).tolist()
-    swing = tuple(i for place, i in enumerate(singles) if kept[place] != now)
-    becomes = [_said(answers[singles.index(i)], outputs, question) for i in swing]
-    rationale = _shortest(sets, margins[len(singles) :].tolist(), floor)
-    probabilities = outputs.probabilities(answers, reading.nli.temperature)
-    gone = {
-        reading.units.read[i]: dict(zip(labels, probabilities[place].tolist(), strict=True))
-        for place, i in enumerate(singles)
-    }
-    diagnostics: dict[str, Any] = {"checked": True, "check_passes": len(tried), "swing_to": becomes}
-    diagnostics["without"] = {str(i): p for i, p in gone.items()}  # probabilities without that word
-    if rationale is not None:
-        place = len(singles) + next(k for k, C in enumerate(sets) if _places(C) == rationale)
-        diagnostics["rationale_alone"] = dict(zip(labels, probabilities[place].tolist(), strict=True))
-    return Claims(swing, rationale, diagnostics)
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What is tried on the model: words that the game finds likely to swing, sets that it finds to keep the answer.
+
+    Attributes:
+        now: whether the model decides for the target.
+        singles: places of the words that are taken out one by one.
+        sets: words that are left alone.
+        floor: the margin that a rationale must hold.
+    """
+
+    reading: Reading
+    question: Question
+    now: bool
+    singles: list[int]
+    sets: list[Bool[Tensor, "words"]]
+    floor: float
+
+    @classmethod
+    def of(cls, reading: Reading, question: Question) -> "Trial":
+        """By what the game says of each word and of sets of every size."""
+        game, outputs = _game(reading), reading.nli.outputs
+        now, logits = _alone(reading, game, question)
+        margin = margin_of(logits, outputs, question)
+        order = (margin if now else -margin).argsort(stable=True).tolist()
+        floor = _floor(reading, game, question)
+        sets = _candidates(game, outputs, question, floor) if now else []
+        return cls(reading, question, now, sorted(order[:SINGLES]), sets, floor)
+
+    @property
+    def tried(self) -> Bool[Tensor, "coalitions words"]:
+        """The words that stay: without each single, then the sets."""
+        n = len(self.reading.units.read)
+        return torch.stack([*(_without(n, i) for i in self.singles), *self.sets])
+
+    def claims(self, answers: Float[Tensor, "coalitions labels"]) -> Claims:
+        """What the model confirms, from its logits of what was tried."""
+        reading, question, singles, outputs = self.reading, self.question, self.singles, self.reading.nli.outputs
+        margins = margin_of(answers, outputs, question)
+        kept = (margins > 0).tolist()
+        swing = tuple(i for place, i in enumerate(singles) if kept[place] != self.now)
+        becomes = [_said(answers[singles.index(i)], outputs, question) for i in swing]
+        rationale = _shortest(self.sets, margins[len(singles) :].tolist(), self.floor)
+        probabilities = outputs.probabilities(answers, reading.nli.temperature)
+        gone = {
+            reading.units.read[i]: dict(zip(outputs.labels, probabilities[place].tolist(), strict=True))
+            for place, i in enumerate(singles)
+        }
+        diagnostics: dict[str, Any] = {"checked": True, "check_passes": len(answers), "swing_to": becomes}
+        diagnostics["without"] = {str(i): p for i, p in gone.items()}  # probabilities without that word
+        if rationale is not None:
+            place = len(singles) + next(k for k, C in enumerate(self.sets) if _places(C) == rationale)
+            diagnostics["rationale_alone"] = dict(zip(outputs.labels, probabilities[place].tolist(), strict=True))
+        return Claims(swing, rationale, diagnostics)
 
 
 def tried_scores(reading: Reading, game: WordGame, question: Question) -> Claims:
