@@ -21,7 +21,7 @@ from neurogame import outputs
 from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.classifier import Classifier, Prediction
-from neurogame.data.words import Level, Span, Tokens, Units, tokenize, units
+from neurogame.data.words import Level, Spans, Tokens, Units, tokenize, units
 from neurogame.grounding.game import WordGame
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pooling, pooling_of
@@ -66,7 +66,7 @@ class Question:
     level: str = "word"
     removed: Sequence[int] = ()
     temperature_factor: float = 1.0
-    spans: Sequence[Sequence[Span]] | None = None
+    spans: Spans | None = None
 
     def __post_init__(self) -> None:
         check_choice("level", self.level, Level)
@@ -234,7 +234,7 @@ def read(
     hypothesis: str | None,
     level: Level = "word",
     removed: Sequence[int] = (),
-    spans: Sequence[Sequence[Span]] | None = None,
+    spans: Spans | None = None,
 ) -> Reading:
     """Encode the text as `predict` does, and predict.
 
