@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from neurogame import opening
 from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, checked_pairs, max_length
-from neurogame.data.words import Span
+from neurogame.data.words import Spans
 from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
 from neurogame.explanation import Explanation, Question, explain
 from neurogame.explanation.pipeline import TOGETHER, explain_many, is_batched
@@ -111,7 +111,7 @@ class NLI(Classifier):
         seed: int = 0,
         check: bool = True,
         error: float | None = None,
-        spans: Sequence[Sequence[Span]] | None = None,
+        spans: Spans | None = None,
         show_progress: bool | None = None,
     ) -> Explanation | list[Explanation]:
         """What each word of a pair did: `.show()`, `.to_html(path)`, `.to_dict()`; of a list of pairs, a list.

@@ -457,3 +457,86 @@ def test_a_tokenizer_of_another_model_is_refused():
     with pytest.raises(ModelError) as raised:
         neurogame.ground(model, tiny.tokenizer(), single_texts(4))
     assert "does it belong to another model?" in one_line(raised)
+
+
+# --- what a player is -----------------------------------------------------------------------------------------------
+
+THREE = "a man sings . the dog sleeps ! two cats"
+
+
+def test_sentences_end_at_full_stops_before_a_space():
+    for text, expected in (
+        (THREE, ["a man sings .", "the dog sleeps !", "two cats"]),
+        ('He said "go." Then 3.5 left...  and', ['He said "go."', "Then 3.5 left...", "and"]),
+        ("none", ["none"]),
+        ("." * 5000 + "a", ["." * 5000 + "a"]),
+    ):
+        tokens = tokenize(tiny.tokenizer(), text, None, 40)
+        assert list(units(tokens, "sentence").names) == expected
+
+
+@pytest.mark.parametrize("level", ["word", "token", "sentence"])
+def test_explainers_are_fitted_on_what_they_explain(level, tmp_path):
+    model, tok = classifier(), tiny.tokenizer()
+    found = observe(model, tok, [THREE], (0, 2), coalitions=2, level=level)
+    assert found.members[0].shape[-1] == {"word": 10, "token": 10, "sentence": 3}[level]
+    explainer = neurogame.ground(model, tok, [THREE, *single_texts(8)], level=level, steps=2, coalitions=2, **SMALL)
+    explainer.save_pretrained(tmp_path)
+    why = Explainer.from_pretrained(tmp_path).bound(model, tok)(THREE)
+    assert why.level == level
+    assert len(why.words) == found.members[0].shape[-1]
+    assert sum(why.shapley) == pytest.approx(why.diagnostics["total"], abs=1e-4)
+
+
+def test_sentences_are_taken_out_as_a_whole(explainers):
+    explainer = explainers["softmax"]
+    why = explainer(THREE, level="sentence", samples=8, target="good")
+    assert why.diagnostics["exact"]
+    parts = ("a man sings .", "the dog sleeps !", "two cats")
+    table = [
+        float(logits_of(explainer.model, " ".join(p for p, stays in zip(parts, C, strict=True) if stays))[1])
+        for C in exact.all_coalitions(3).tolist()
+    ]
+    assert why.shapley == pytest.approx(exact.shapley(torch.tensor(table).double()).tolist(), abs=1e-4)
+    assert "each sentence adds" in summary.question(why)
+
+
+def test_spans_are_players_and_the_rest_always_stays(explainers):
+    explainer, text = explainers["softmax"], "the old man sees a dog"
+    spans = [(4, 11), (17, 22)]
+    why = explainer(text, level="span", spans=spans, samples=4, target="good")
+    assert why.words == ("old man", "a dog")
+    table = [
+        float(logits_of(explainer.model, left)[1])
+        for left in ("the sees", "the old man sees", "the sees a dog", "the old man sees a dog")
+    ]
+    assert why.shapley == pytest.approx(exact.shapley(torch.tensor(table).double()).tolist(), abs=1e-4)
+    game = explainer(text, level="span", spans=spans, target="good")
+    every = explainer(text, target="good")  # the same game of the same whole text
+    ends = [
+        game.diagnostics["origin"] + game.diagnostics["total"],
+        every.diagnostics["origin"] + every.diagnostics["total"],
+    ]
+    assert ends[0] == pytest.approx(ends[1], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": "span"}, "spans are what level = 'span' needs"),
+        ({"spans": [(0, 3)]}, "spans are what level = 'span' needs"),
+        ({"level": "span", "spans": [(0, 99)]}, "spans has (0, 99); allowed: 0 <= start < end <= 5"),
+        ({"level": "span", "spans": [(0, 3), (2, 5)]}, "spans must not overlap; got (0, 3) and (2, 5)"),
+        ({"level": "span", "spans": [[(0, 1)], [(0, 1)]]}, "a list of (start, end) in characters for each of 1 texts"),
+        ({"level": "clause"}, "level = 'clause' is unknown; allowed: 'word', 'token', 'sentence', 'span'"),
+    ],
+)
+def test_spans_that_make_no_sense_are_refused(explainers, options, message):
+    with pytest.raises(ValueError) as raised:
+        explainers["softmax"]("a dog", **options)
+    assert message in one_line(raised)
+
+
+def test_explainers_are_not_fitted_on_spans():
+    with pytest.raises(ValueError, match="level = 'span' is for explaining"):
+        neurogame.ground(classifier(), tiny.tokenizer(), single_texts(4), level="span")

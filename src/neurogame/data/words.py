@@ -29,6 +29,7 @@ Level = Literal["word", "token", "sentence", "span"]
 SIDES = ("premise", "hypothesis")
 ONE_SIDE = ("text",)
 Span = tuple[int, int]
+Spans = Sequence[Sequence[Span]] | Sequence[Span]  # for each part of a text, or of a single text the list alone
 _ENDS, _CLOSING = (".", "!", "?", "…", "。", "！", "？"), "\"'”’)]»"  # of a sentence, and what may follow its end
 
 
@@ -132,7 +133,7 @@ def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_lengt
     return tokenizer(*texts, truncation="longest_first", max_length=max_length, return_offsets_mapping=True)
 
 
-def units(tokens: Tokens, level: Level, given: Sequence[Sequence[Span]] | None = None) -> Units:
+def units(tokens: Tokens, level: Level, given: Spans | None = None) -> Units:
     """The players of a text: its words, the pieces that were read, its sentences, or spans.
 
     Args:
@@ -159,7 +160,7 @@ def units(tokens: Tokens, level: Level, given: Sequence[Sequence[Span]] | None =
     return Units(names, sides, torch.tensor(owners), **cut, spans=level == "span")
 
 
-def _split(texts: Sequence[str], level: Level, given: Sequence[Sequence[Span]] | None) -> list[list[Span]]:
+def _split(texts: Sequence[str], level: Level, given: Spans | None) -> list[list[Span]]:
     """Where the units of each part are."""
     if level == "span":
         return _checked_spans(texts, given)
@@ -227,16 +228,16 @@ def _sentences(text: str) -> list[Span]:
     return found
 
 
-def _checked_spans(texts: Sequence[str], given: Sequence[Sequence[Span]] | None) -> list[list[Span]]:
+def _checked_spans(texts: Sequence[str], given: Spans | None) -> list[list[Span]]:
     """The spans of each part in their order."""
-    if given and len(texts) == 1 and all(isinstance(x, int) for x in given[0]):  # of one text the list alone will do
-        given = [given]  # type: ignore[list-item]
-    if given is None or len(given) != len(texts):
+    flat = bool(given) and all(isinstance(x, int) for x in given[0])  # type: ignore[index]  # of one text
+    listed: Any = [given] if flat and len(texts) == 1 else given
+    if listed is None or len(listed) != len(texts):
         raise ValueError(
             f"level = 'span' needs spans: a list of (start, end) in characters for each of {len(texts)} texts"
         )
     checked = []
-    for text, spans in zip(texts, given, strict=True):
+    for text, spans in zip(texts, listed, strict=True):
         ordered = sorted((int(a), int(b)) for a, b in spans)
         for k, (a, b) in enumerate(ordered):
             if not 0 <= a < b <= len(text):

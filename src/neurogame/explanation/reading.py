@@ -22,7 +22,7 @@ from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.classifier import Classifier, Prediction
 from neurogame.data.batching import collate, padding_right, sorted_batches
-from neurogame.data.words import Level, Span, Tokens, Units, tokenize, units
+from neurogame.data.words import Level, Spans, Tokens, Units, tokenize, units
 from neurogame.grounding.game import WordGame
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pooling, pooling_of
@@ -67,7 +67,7 @@ class Question:
     level: str = "word"
     removed: Sequence[int] = ()
     temperature_factor: float = 1.0
-    spans: Sequence[Sequence[Span]] | None = None
+    spans: Spans | None = None
 
     def __post_init__(self) -> None:
         check_choice("level", self.level, Level)
@@ -245,7 +245,7 @@ class Draft:
         hypothesis: str | None,
         level: Level = "word",
         removed: Sequence[int] = (),
-        spans: Sequence[Sequence[Span]] | None = None,
+        spans: Spans | None = None,
     ) -> "Draft":
         """The text as `predict` encodes it; the arguments are those of `read`."""
         tokens = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length)
@@ -259,7 +259,7 @@ def read(
     hypothesis: str | None,
     level: Level = "word",
     removed: Sequence[int] = (),
-    spans: Sequence[Sequence[Span]] | None = None,
+    spans: Spans | None = None,
 ) -> Reading:
     """Encode the text as `predict` does, and predict.
 
