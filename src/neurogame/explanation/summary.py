@@ -5,6 +5,7 @@ All drawings (`terminal`, `page` and its parts, `figures`) take their words and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _MISSED = 1.0  # logits by which an explainer may miss the whole text
 _NOISY = 0.25  # an error of this share of the largest score is worth a warning
+_QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』()[]{}（）【】《》…*_"
+_OPENING = "¡¿"
+_CLOSING = ".,;:!?。，、；：！？؟،؛।"
+_DOTTED = re.compile(r"(?:[^\W\d_]\.){2,}")  # U.S., e.g.
 _FOLDED = 8  # words not read, from which on a run of them is only counted
 
 
@@ -85,7 +90,7 @@ def error_of(ex: Explanation, i: int) -> float | None:
 
 def placed(ex: Explanation, i: int) -> str:
     """A word with its side: manᴾ is the premise's, manᴴ the hypothesis's."""
-    return cut(ex.words[i], 24) + ("ᴾ" if ex.sides[i] == "premise" else "ᴴ")
+    return cut(name(ex, i), 24) + ("ᴾ" if ex.sides[i] == "premise" else "ᴴ")
 
 
 def named_pair(ex: Explanation, pair: Pair, digits: int) -> str:
@@ -98,11 +103,12 @@ def listed_pairs(ex: Explanation, pairs: Sequence[Pair], digits: int) -> str:
     return "; ".join(f"{placed(ex, p.i)} and {placed(ex, p.j)} {signed(p.value, digits)}" for p in pairs)
 
 
-def question(ex: Explanation) -> str:
-    """What the numbers answer."""
+def question(ex: Explanation, *, details: bool = True) -> str:
+    """What the numbers answer; without details in words that need no explanation."""
     if ex.target is not None:
         against = "" if ex.contrast is None else f" over {ex.contrast}"
-        return f"How much each word adds to the logit of {ex.target}{against}"
+        adds = "adds to the logit of" if details else "speaks for"
+        return f"How much each word {adds} {ex.target}{against}"
     return {
         "weights": "How much weight the model gives each word, whatever the label",
         "nothing": "Random numbers, which say nothing of the pair",
@@ -113,8 +119,15 @@ def question(ex: Explanation) -> str:
 
 
 def bare(word: str) -> str:
-    """A word without the punctuation around it; punctuation alone stays."""
-    return word.strip(".,;:!?()[]…“”‘’") or word
+    """A word without the punctuation around it; punctuation alone stays, and so do U.S., .5, −3 and 50%."""
+    if _DOTTED.fullmatch(word.strip(_QUOTES)):
+        return word.strip(_QUOTES)
+    return word.lstrip(_QUOTES + _OPENING).rstrip(_QUOTES + _CLOSING) or word
+
+
+def name(ex: Explanation, i: int) -> str:
+    """What a word is called outside its text: without punctuation; a piece of a word is called what it is."""
+    return bare(ex.words[i]) if ex.level == "word" else ex.words[i]
 
 
 def sentence(ex: Explanation) -> str:
@@ -165,13 +178,13 @@ def _consequence(ex: Explanation) -> str:
         kept = len(ex.rationale)
         total = len(ex.words) - len(unread(ex))
         if kept <= total // 2:
-            words = " ".join(bare(ex.words[i]) for i in ex.rationale)
+            words = " ".join(name(ex, i) for i in ex.rationale)
             return f"{counted(kept, 'word')} of {total} {'is' if kept == 1 else 'are'} enough for it: {words}."
     return "No single word decides it." if ex.diagnostics.get("checked") else ""
 
 
 def _quoted(ex: Explanation, i: int) -> str:
-    return f"“{cut(bare(ex.words[i]), 24)}”"
+    return f"“{cut(name(ex, i), 24)}”"
 
 
 def _percent(share: float) -> str:
@@ -232,11 +245,30 @@ def _warnings(ex: Explanation) -> Iterator[str]:
         yield f"special tokens hold {signed(facts['outside'])}{of}: by itself no word of this pair decides much"
 
 
-def footing(ex: Explanation) -> list[str]:
-    """How the numbers came about: a few short phrases."""
+def footing(ex: Explanation, *, details: bool = True) -> list[str]:
+    """How the numbers came about: a few short phrases; without details only how many words, whether tried, how long."""
     facts = ex.diagnostics
     noun = "word" if ex.level == "word" else "piece"
     said = [counted(facts["players"], noun)] if "players" in facts else []
+    if details:
+        said += _footing(ex, noun)
+    if facts.get("grounded"):
+        tried = facts.get("check_passes") or 0
+        said.append(f"checked by {tried} short passes" if tried else "not checked on the model")
+    if details and facts.get("r2") is not None:
+        said.append(f"explainer of R² {facts['r2']:.2f}")
+    if details and facts.get("outside"):
+        said.append(f"special tokens {signed(facts['outside'])}")
+    if details and facts.get("converged"):
+        said.append(f"mean field in {counted(facts['iterations'], 'step')}, ρ(J)/γ {facts['spectral_radius']:.2f}")
+    if facts.get("seconds") is not None:
+        said.append(f"{1000 * facts['seconds']:.0f} ms")
+    return said
+
+
+def _footing(ex: Explanation, noun: str) -> list[str]:
+    """How much was computed, and how far the sum is off."""
+    facts, said = ex.diagnostics, list[str]()
     if facts.get("refined") and not facts.get("exact"):
         said.append(f"refined by {facts['passes']} passes")
     elif facts.get("exact"):
@@ -248,17 +280,6 @@ def footing(ex: Explanation) -> list[str]:
         said.append(f"{counted(facts['steps'], 'step')}{start}")
     if facts.get("efficiency_gap") is not None:
         said.append(f"efficiency gap {facts['efficiency_gap']:.1g}")
-    if facts.get("grounded"):
-        tried = facts.get("check_passes") or 0
-        said.append(f"checked by {tried} short passes" if tried else "not checked on the model")
-    if facts.get("r2") is not None:
-        said.append(f"explainer of R² {facts['r2']:.2f}")
-    if facts.get("outside"):
-        said.append(f"special tokens {signed(facts['outside'])}")
-    if facts.get("converged"):
-        said.append(f"mean field in {counted(facts['iterations'], 'step')}, ρ(J)/γ {facts['spectral_radius']:.2f}")
-    if facts.get("seconds") is not None:
-        said.append(f"{1000 * facts['seconds']:.0f} ms")
     return said
 
 
