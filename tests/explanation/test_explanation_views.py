@@ -14,7 +14,7 @@ from neurogame import printing
 from neurogame.cli import app
 from neurogame.explanation import Explanation, summary
 from neurogame.explanation.views import terminal
-from neurogame.explanation.views.page import fragment, page
+from neurogame.explanation.views.page import fragment, page, sides
 from neurogame.nli import NLI
 
 runner = CliRunner()
@@ -42,10 +42,10 @@ def folder(tmp_path_factory, nli):
     return where
 
 
-def printed(ex, width=100, **options):
+def printed(ex, width=100, *, details=False, **options):
     console = Console(width=width, **options)
     with console.capture() as capture:
-        ex.show(console)
+        ex.show(console, details=details)
     return capture.get()
 
 
@@ -76,7 +76,7 @@ class Seen(HTMLParser):
 
 
 def test_the_terminal_without_colours_says_the_signs(ex):
-    found = printed(ex)
+    found = printed(ex, details=True)
     assert "\x1b" not in found
     strongest = summary.ranked(ex, 1)[0]
     number = summary.signed(ex.scores[strongest], summary.digits(ex.scores))
@@ -84,6 +84,78 @@ def test_the_terminal_without_colours_says_the_signs(ex):
     assert "efficiency gap" in found
     for label, p in ex.prediction.probabilities.items():
         assert re.search(rf"{label}.*{p:.3f}", found)
+
+
+def test_plain_words_come_first(nli):
+    for method in ("decision", "presence", "occlusion"):
+        ex = nli.explain(*PAIR, method=method)
+        plain, detailed = printed(ex), printed(ex, details=True)
+        for term in ("logit", "φ", "β", "α", "γ", "ρ", "±", "Banzhaf", "efficiency", "synergies", "coalitions"):
+            assert term not in plain, term
+        assert f"How much each word speaks for {ex.target}:" in plain
+        assert f"How much each word adds to the logit of {ex.target}:" in detailed
+        assert ("Banzhaf" in detailed) == (ex.banzhaf is not None)
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("bench,", "bench"),
+        ('"Nobody"', "Nobody"),
+        ("“asleep.”", "asleep"),
+        ("(park)!?", "park"),
+        ("don't", "don't"),
+        ("dogs'", "dogs"),
+        ("U.S.", "U.S."),
+        ("(e.g.)", "e.g."),
+        (".5", ".5"),
+        ("-3", "-3"),
+        ("50%", "50%"),
+        ("3.5.", "3.5"),
+        ("...", "..."),
+        ("?", "?"),
+        ("«¿Qué?»", "Qué"),
+    ],
+)
+def test_punctuation_is_no_part_of_a_name(word, name):
+    assert summary.bare(word) == name
+
+
+def test_names_are_bare_and_texts_and_records_are_not(ex):
+    i = ex.words.index("girl")
+    words = (*ex.words[:i], f'"{ex.words[i]}",', *ex.words[i + 1 :])
+    marked = replace(ex, words=words, scores=tuple(float(j == i) for j in range(len(words))), swing=(i,))
+    assert summary.name(marked, i) == ex.words[i]
+    assert summary.name(replace(marked, level="token"), i) == words[i]
+    assert marked.to_dict()["words"][i] == words[i]
+    for found in (printed(marked), printed(marked, details=True), " ".join(Seen(page(marked)).text)):
+        assert found.count(f'{ex.words[i]}",') == 1  # in the text itself, once
+    coloured = printed(marked, force_terminal=True, color_system="truecolor")
+    assert re.search(rf'"\x1b\[[\d;]+m{ex.words[i]}\x1b\[0m",', coloured)  # quotes and comma without the ground
+
+
+def test_weak_words_have_no_colour(ex):
+    n = len(ex.words)
+    scores = (1.0, -0.19, 0.21, *(0.0,) * (n - 3))
+    shown = replace(ex, scores=scores, swing=())
+    words = [word for side in sides(shown) for word in side["words"]]
+    assert [word["names"] for word in words[:4]] == ["w for strong", "w", "w for", "w"]
+    assert [word["shade"] for word in words[1:4]] == [0.0, pytest.approx(0.105), 0.0]
+    for share, expected in ((0.19, None), (-0.19, None), (0.21, "rgb"), (-1.0, "rgb")):
+        ground = terminal._style(share, swings=False, silent=False).bgcolor
+        assert (ground is None) == (expected is None)
+
+
+def test_the_page_has_the_sentence_first_and_folds_the_details(ex):
+    text = page(ex)
+    visible, folded = text.split('<details class="more">')
+    assert ex.sentence.split(":")[0] in visible.split("</h1>")[0]
+    order = [visible.index(mark) for mark in ("<h1", "word by word", "Probabilities", "What each word did")]
+    assert order == sorted(order)
+    said = re.sub(r"<style>.*?</style>|<[^>]*>", " ", visible, flags=re.DOTALL)
+    for term in ("logit", "φ", "β", "J ", "efficiency", "±"):
+        assert term not in said, term
+    assert all(term in folded for term in ("Shapley φ", "Banzhaf β", "efficiency gap", "Words in pairs"))
 
 
 def test_the_terminal_in_colour(ex):
@@ -99,7 +171,7 @@ def _luminance(rgb):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("share", [sign * step / 50 for step in range(8, 51) for sign in (1, -1)])
+@pytest.mark.parametrize("share", [sign * step / 50 for step in range(10, 51) for sign in (1, -1)])
 def test_coloured_words_can_be_read(share):
     """WCAG's contrast of text, 4.5 to 1, whatever the colours of the terminal are."""
     style = terminal._style(share, swings=False, silent=False)
@@ -131,22 +203,22 @@ def test_one_is_not_many(nli):
 
 def test_errors_are_announced_where_there_are_some(ex):
     errors = [0.25] * len(ex.words)
-    assert "score ± error" in printed(replace(ex, diagnostics={"shapley_se": errors}))
+    assert "score ± error" in printed(replace(ex, diagnostics={"shapley_se": errors}), details=True)
     for none in ({}, {"shapley_se": errors, "exact": True, "samples": 4}, {"shapley_se": [None] * len(errors)}):
-        found = printed(replace(ex, diagnostics=none))
+        found = printed(replace(ex, diagnostics=none), details=True)
         assert re.search(r"word +in +score +Banzhaf", found)
         assert "±" not in found
 
 
 def test_banzhaf_has_the_digits_of_the_scores(ex):
     small = replace(ex, scores=(0.012345,) * len(ex.words), banzhaf=(-0.0023456,) * len(ex.words), diagnostics={})
-    assert re.search(r"\+0\.0123 .*−0\.0023 ", printed(small))
+    assert re.search(r"\+0\.0123 .*−0\.0023 ", printed(small, details=True))
 
 
 def test_presence_says_how_it_was_computed(nli):
     ex = nli.explain(*PAIR, method="presence")
-    assert "5 steps from 5 % of each word to all of it" in printed(ex, 200)
-    assert "special tokens" not in printed(ex, 200)
+    assert "5 steps from 5 % of each word to all of it" in printed(ex, 200, details=True)
+    assert "special tokens" not in printed(ex, 200, details=True)
     text = " ".join(Seen(page(ex)).text)
     assert "what the logit gains from 5 % of each word to all of it" in text
     assert "come in together" in text
@@ -333,7 +405,10 @@ def test_command(folder, tmp_path):
     page_file = tmp_path / "report.html"
     result = runner.invoke(app, ["explain", *PAIR, "--model", str(folder), "--html", str(page_file)])
     assert result.exit_code == 0
-    assert "adds to the logit of" in result.stdout
+    assert "How much each word speaks for" in result.stdout
+    assert "logit" not in result.stdout
+    detailed = runner.invoke(app, ["explain", *PAIR, "--model", str(folder), "--details"])
+    assert "adds to the logit of" in detailed.stdout
     assert result.stderr.strip() == f"page: {page_file}"
     assert page_file.read_text(encoding="utf-8").startswith("<!doctype html>")
 

@@ -72,6 +72,9 @@ def explain(
     columns: common.Columns = None,
     limit: Annotated[int | None, common.data(min=1, help="Only the first so many rows of the file.")] = None,
     resume: Annotated[bool, common.data("--resume", help="Continue an interrupted run of the file.")] = False,
+    details: Annotated[
+        bool, common.output("--details", help="Also values of the games, their errors, and how they were computed.")
+    ] = False,
     html: Annotated[
         Path | None, common.output("--html", metavar="FILE", help="Also write a page that needs no net.")
     ] = None,
@@ -117,7 +120,7 @@ def explain(
         common.check_figure(figure, "explain")
         _check_page(html)
         _check(opening, method)
-        _pair(text, hypothesis, opening, question, html, figure, kind, as_json=as_json)
+        _pair(text, hypothesis, opening, question, html, figure, kind, as_json=as_json, details=details)
 
 
 def _check_file(text: str) -> None:
@@ -176,6 +179,7 @@ def _pair(
     kind: str,
     *,
     as_json: bool,
+    details: bool,
 ) -> None:
     from neurogame.explanation.views import figures
     from neurogame.nli import load
@@ -194,7 +198,7 @@ def _pair(
     if as_json:
         common.print_json(ex.to_dict())
     else:
-        ex.show(common.console(100))
+        ex.show(common.console(100), details=details)
 
 
 def _file(

@@ -199,11 +199,12 @@ class Explanation:
             for row, side in zip(self.interactions, self.sides, strict=True)
         )
 
-    def show(self, console: "Console | None" = None) -> None:
+    def show(self, console: "Console | None" = None, *, details: bool = False) -> None:
         """Print it: in colour on a terminal that has colours, with signs and numbers elsewhere.
 
         Args:
             console: of `rich`; None: stdout.
+            details: also Banzhaf values, α, errors, interactions, and how all of it was computed.
 
         Example:
             >>> nli.explain("A man sleeps.", "Nobody is awake.").show()  # doctest: +SKIP
@@ -212,7 +213,7 @@ class Explanation:
 
         from neurogame.explanation.views.terminal import View
 
-        (console or Console()).print(View(self))
+        (console or Console()).print(View(self, details=details))
 
     def to_html(self, path: str | Path) -> Path:
         """Write one HTML file that needs nothing else: no script, no network, no fonts.

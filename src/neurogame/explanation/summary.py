@@ -5,6 +5,7 @@ All drawings (`terminal`, `page` and its parts, `figures`) take their words and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 _MISSED = 1.0  # logits by which an explainer may miss the whole text
 _NOISY = 0.25  # an error of this share of the largest score is worth a warning
+_QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』()[]{}（）【】《》…*_"
+_OPENING = "¡¿"
+_CLOSING = ".,;:!?。，、；：！？؟،؛।"
+_DOTTED = re.compile(r"(?:[^\W\d_]\.){2,}")  # U.S., e.g.
 _FOLDED = 8  # words not read, from which on a run of them is only counted
 
 
@@ -86,7 +91,7 @@ def error_of(ex: Explanation, i: int) -> float | None:
 
 def placed(ex: Explanation, i: int) -> str:
     """A word with its side: manᴾ is the premise's, manᴴ the hypothesis's; of a single text the word alone."""
-    return cut(ex.words[i], 24) + {"premise": "ᴾ", "hypothesis": "ᴴ"}.get(ex.sides[i], "")
+    return cut(name(ex, i), 24) + {"premise": "ᴾ", "hypothesis": "ᴴ"}.get(ex.sides[i], "")
 
 
 def named_pair(ex: Explanation, pair: Pair, digits: int) -> str:
@@ -99,12 +104,12 @@ def listed_pairs(ex: Explanation, pairs: Sequence[Pair], digits: int) -> str:
     return "; ".join(f"{placed(ex, p.i)} and {placed(ex, p.j)} {signed(p.value, digits)}" for p in pairs)
 
 
-def question(ex: Explanation) -> str:
-    """What the numbers answer."""
+def question(ex: Explanation, *, details: bool = True) -> str:
+    """What the numbers answer; without details in words that need no explanation."""
     if ex.target is not None:
         against = "" if ex.contrast is None else f" over {ex.contrast}"
-        of = ex.target if is_score(ex) else f"the logit of {ex.target}"
-        return f"How much each {unit(ex)} adds to {of}{against}"
+        adds = "speaks for" if not details else "adds to" if is_score(ex) else "adds to the logit of"
+        return f"How much each {unit(ex)} {adds} {ex.target}{against}"
     return {
         "weights": f"How much weight the model gives each {unit(ex)}, whatever the label",
         "nothing": f"Random numbers, which say nothing of the {noun(ex)}",
@@ -168,8 +173,15 @@ def bars(ex: Explanation) -> list[tuple[str, float, float, bool]]:
 
 
 def bare(word: str) -> str:
-    """A word without the punctuation around it; punctuation alone stays."""
-    return word.strip(".,;:!?()[]…“”‘’") or word
+    """A word without the punctuation around it; punctuation alone stays, and so do U.S., .5, −3 and 50%."""
+    if _DOTTED.fullmatch(word.strip(_QUOTES)):
+        return word.strip(_QUOTES)
+    return word.lstrip(_QUOTES + _OPENING).rstrip(_QUOTES + _CLOSING) or word
+
+
+def name(ex: Explanation, i: int) -> str:
+    """What a word is called outside its text: without punctuation; a piece of a word is called what it is."""
+    return bare(ex.words[i]) if ex.level == "word" else ex.words[i]
 
 
 def sentence(ex: Explanation) -> str:
@@ -246,7 +258,7 @@ def _consequence(ex: Explanation) -> str:
         kept = len(ex.rationale)
         total = len(ex.words) - len(unread(ex))
         if kept <= total // 2:
-            words = " ".join(bare(ex.words[i]) for i in ex.rationale)
+            words = " ".join(name(ex, i) for i in ex.rationale)
             return f"{counted(kept, unit(ex))} of {total} {'is' if kept == 1 else 'are'} enough for it: {words}."
     return f"No single {unit(ex)} decides it." if ex.diagnostics.get("checked") else ""
 
@@ -256,7 +268,7 @@ def _capital(label: str) -> str:
 
 
 def _quoted(ex: Explanation, i: int) -> str:
-    return f"“{cut(bare(ex.words[i]), 24)}”"
+    return f"“{cut(name(ex, i), 24)}”"
 
 
 def _percent(share: float) -> str:
@@ -323,11 +335,30 @@ def _warnings(ex: Explanation) -> Iterator[str]:
         yield f"{held}: by itself no {unit(ex)} of this {noun(ex)} decides much"
 
 
-def footing(ex: Explanation) -> list[str]:
-    """How the numbers came about: a few short phrases."""
+def footing(ex: Explanation, *, details: bool = True) -> list[str]:
+    """How the numbers came about: a few short phrases; without details only how many words, whether tried, how long."""
     facts = ex.diagnostics
     noun = "piece" if ex.level == "token" else ex.level
     said = [counted(facts["players"], noun)] if "players" in facts else []
+    if details:
+        said += _footing(ex, noun)
+    if facts.get("grounded"):
+        tried = facts.get("check_passes") or 0
+        said.append(f"checked by {tried} short passes" if tried else "not checked on the model")
+    if details and facts.get("r2") is not None:
+        said.append(f"explainer of R² {facts['r2']:.2f}")
+    if details and facts.get("outside"):
+        said.append(f"special tokens {signed(facts['outside'])}")
+    if details and facts.get("converged"):
+        said.append(f"mean field in {counted(facts['iterations'], 'step')}, ρ(J)/γ {facts['spectral_radius']:.2f}")
+    if facts.get("seconds") is not None:
+        said.append(f"{1000 * facts['seconds']:.0f} ms")
+    return said
+
+
+def _footing(ex: Explanation, noun: str) -> list[str]:
+    """How much was computed, and how far the sum is off."""
+    facts, said = ex.diagnostics, list[str]()
     if facts.get("refined") and not facts.get("exact"):
         said.append(f"refined by {facts['passes']} passes")
     elif facts.get("exact"):
@@ -339,17 +370,6 @@ def footing(ex: Explanation) -> list[str]:
         said.append(f"{counted(facts['steps'], 'step')}{start}")
     if facts.get("efficiency_gap") is not None:
         said.append(f"efficiency gap {facts['efficiency_gap']:.1g}")
-    if facts.get("grounded"):
-        tried = facts.get("check_passes") or 0
-        said.append(f"checked by {tried} short passes" if tried else "not checked on the model")
-    if facts.get("r2") is not None:
-        said.append(f"explainer of R² {facts['r2']:.2f}")
-    if facts.get("outside"):
-        said.append(f"special tokens {signed(facts['outside'])}")
-    if facts.get("converged"):
-        said.append(f"mean field in {counted(facts['iterations'], 'step')}, ρ(J)/γ {facts['spectral_radius']:.2f}")
-    if facts.get("seconds") is not None:
-        said.append(f"{1000 * facts['seconds']:.0f} ms")
     return said
 
 

@@ -18,6 +18,7 @@ class Drawing:
     """Shares are of the strongest word or pair."""
 
     words: int = 40  # in a matrix or a ring: more would be a carpet, not a picture
+    weak: float = 0.2  # share below which a word has no colour
     strong: float = 0.3  # share from which on a word shows its number
     deepest: float = 0.5  # opacity of the strongest word: its text must stay readable
     lines: int = 14  # in a ring

@@ -131,7 +131,7 @@ def _matrix(ex: Explanation) -> Any:
     """J_ij, the parts of a pair as blocks."""
     assert ex.interactions is not None
     shown = words_of(ex)
-    names = [_plain(ex.words[i], 14) for i in shown]
+    names = [_plain(summary.name(ex, i), 14) for i in shown]
     values = [[ex.interactions[i][j] for j in shown] for i in shown]
     largest = max(abs(value) for row in values for value in row) or 1.0
     size = max(3.2, 1.4 + 0.2 * len(shown))
@@ -183,7 +183,7 @@ def _network(ex: Explanation) -> Any:
         axes.text(
             1.09 * x,
             1.09 * y,
-            _plain(ex.words[i], 14),
+            _plain(summary.name(ex, i), 14),
             rotation=turn,
             rotation_mode="anchor",
             va="center",
@@ -191,7 +191,7 @@ def _network(ex: Explanation) -> Any:
             fontsize=_SMALL,
             color=INK,
         )
-    room = 1.15 + 0.085 * max(len(cut(ex.words[i], 14)) for i in shown)
+    room = 1.15 + 0.085 * max(len(cut(summary.name(ex, i), 14)) for i in shown)
     for (side, _), y in zip(ex.parts, (-room, room), strict=False):
         if len(ex.parts) > 1 and side in {ex.sides[i] for i in shown}:
             axes.text(0, y, side, ha="center", va="center", fontsize=_SMALL, color=SOFT)
@@ -210,7 +210,7 @@ def _trajectory(ex: Explanation) -> Any:
         first = ex.sides[i] == ex.parts[0][0]
         axes.plot(range(len(path)), path, color=INK if first else FOR, linestyle="-" if first else "--", linewidth=1)
         axes.annotate(
-            _plain(ex.words[i], 16),
+            _plain(summary.name(ex, i), 16),
             (updates, path[-1]),
             (1.03, (heights[i] - low) / (high - low)),
             "data",
@@ -248,7 +248,7 @@ def _lambda(ex: Explanation) -> Any:
     first = sum(ex.sides[i] == ex.parts[0][0] for i in shown)
     if 0 < first < len(shown):
         axes.axvline(first - 0.5, color="0.6", linewidth=0.8, zorder=0)
-    axes.set_xticks(range(len(shown)), [_plain(ex.words[i], 14) for i in shown], rotation=90)
+    axes.set_xticks(range(len(shown)), [_plain(summary.name(ex, i), 14) for i in shown], rotation=90)
     axes.set(xlim=(-0.6, len(shown) - 0.4), ylim=(-0.02, 1.02))
     axes.set_ylabel("gate λ\n0 Banzhaf, 1 Shapley", fontsize=_SMALL)
     return _plot(canvas, axes)

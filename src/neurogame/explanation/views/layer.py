@@ -34,7 +34,10 @@ def layer(ex: Explanation) -> dict[str, Any] | None:
     sides = [
         (
             side,
-            [{"word": ex.words[i], "cells": [_cell(n, c[i], largest, most) for n, c in columns.items()]} for i in run],
+            [
+                {"word": summary.name(ex, i), "cells": [_cell(n, c[i], largest, most) for n, c in columns.items()]}
+                for i in run
+            ],
         )
         for side, run in groupby(read, lambda i: ex.sides[i])
     ]

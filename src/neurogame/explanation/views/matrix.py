@@ -26,7 +26,7 @@ def matrix(ex: Explanation) -> dict[str, Any] | None:
     shown = words_of(ex)
     if len(shown) < 2:
         return None
-    names = [cut(ex.words[i], _LONGEST) for i in shown]
+    names = [cut(summary.name(ex, i), _LONGEST) for i in shown]
     gutter = 16 + round(7.2 * max(map(len, names)))
     places = [gutter + _CELL * place for place in range(len(shown))]
     largest = max(abs(ex.interactions[i][j]) for i in shown for j in shown) or 1.0

@@ -51,7 +51,7 @@ def network(ex: Explanation) -> dict[str, Any] | None:
     lines = strongest(ex, shown)
     if not lines:
         return None
-    names = {i: cut(ex.words[i], _LONGEST) for i in shown}
+    names = {i: cut(summary.name(ex, i), _LONGEST) for i in shown}
     radius = _SIZE / 2 - 20 - 7.6 * max(map(len, names.values()))
     angles, arcs = ring(ex, shown)
     largest = max(map(abs, ex.scores)) or 1.0

@@ -50,6 +50,7 @@ def _parts(ex: Explanation) -> dict[str, Any]:
         {
             "i": i,
             "share": ex.scores[i] / largest,
+            "score": summary.signed(ex.scores[i], digits),
             "value": f"{summary.signed(ex.scores[i], digits)}{_plus_minus(ex, i, digits)}",
         }
         for i in summary.ranked(ex)
@@ -67,6 +68,7 @@ def _parts(ex: Explanation) -> dict[str, Any]:
         "digits": digits,
         "rows": rows[:first],
         "folded": rows[first:],
+        "every": rows,
         "strongest": list(pairs.items()),
         "pair_digits": summary.digits([pair.value for some in pairs.values() for pair in some]),
         "network": None if ex.interactions is None else network(ex),
@@ -96,13 +98,14 @@ def sides(ex: Explanation, *, numbers: bool = True) -> list[dict[str, Any]]:
 def _word(ex: Explanation, i: int, largest: float, digits: int, *, numbers: bool) -> dict[str, Any]:
     share, number = ex.scores[i] / largest, summary.signed(ex.scores[i], digits)
     strong = abs(share) >= DRAWING.strong
-    names = ["w", "for" if share > 0 else "against", *["strong"] * strong, *["swing"] * (i in ex.swing)]
+    sign = [] if abs(share) < DRAWING.weak else ["for" if share > 0 else "against"]
+    names = ["w", *sign, *["strong"] * strong, *["swing"] * (i in ex.swing)]
     return {
         "count": 0,
         "text": markup.text(ex.words[i], 60),
         "unread": i in summary.unread(ex),
         "names": " ".join(names),
-        "shade": DRAWING.deepest * abs(share),
+        "shade": DRAWING.deepest * abs(share) if sign else 0.0,
         "title": f"{number}{_plus_minus(ex, i, digits)}",
         "mark": number if strong and numbers else "",
     }

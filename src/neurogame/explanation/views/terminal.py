@@ -1,7 +1,8 @@
 """An explanation in the terminal: bars, the sentences in colour, the strongest words and pairs, how far to trust it.
 
-Without colours (a file, a pipe, NO_COLOR) the strong words carry their signed number instead. A word never becomes
-markup, and its control characters are escaped.
+Plain words first: values of the games, their errors and how they were computed are `details`. Without colours (a file,
+a pipe, NO_COLOR) the strong words carry their signed number instead. A word never becomes markup, and its control
+characters are escaped.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from rich.table import Table
 from rich.text import Text
 
 from neurogame.explanation import summary
+from neurogame.explanation.views.drawing import DRAWING
 from neurogame.printing import cut, printable
 
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation
 
 FOR, AGAINST = (43, 108, 176), (192, 86, 33)  # blue and orange: told apart by everyone
-_MARKED = 0.15  # of the largest score: weaker words stay plain
 _DEEP = 0.9  # of the largest score
 _NARROW, _WIDE = 64, 96  # columns: below, no columns of the layer; from there on, sides in full
 
@@ -35,6 +36,7 @@ class View:
 
     explanation: Explanation
     count: int = 8  # words in the table
+    details: bool = False  # whether values of the games, errors and diagnostics are printed
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The parts, without spaces at the ends of lines and without two empty lines in a row."""
@@ -57,12 +59,12 @@ class View:
         yield Text()
         yield from _sentences(ex, colour=colour)
         yield Text()
-        yield _legend(ex, colour=colour)
-        yield _table(ex, self.count, options.max_width, bar, narrow=narrow)
+        yield _legend(ex, colour=colour, details=self.details)
+        yield _table(ex, self.count, options.max_width, bar, narrow=narrow, details=self.details)
         yield Text()
-        yield _remarks(ex, narrow=narrow)
+        yield _remarks(ex, narrow=narrow, details=self.details)
         yield Text()
-        yield Text(" · ".join([f"method {ex.method}", *summary.footing(ex)]), style="dim")
+        yield Text(" · ".join([f"method {ex.method}", *summary.footing(ex, details=self.details)]), style="dim")
         for warning in summary.warnings(ex):
             yield Text(f"! {warning}", style="yellow")
 
@@ -103,15 +105,17 @@ def _sentences(ex: Explanation, *, colour: bool) -> Iterator[RenderableType]:
 def _word(ex: Explanation, i: int, *, colour: bool) -> Text:
     share = ex.scores[i] / (max(map(abs, ex.scores)) or 1.0)
     silent = i in summary.unread(ex)
-    word = Text(cut(ex.words[i]), _style(share, swings=i in ex.swing, silent=silent) if colour else "")
-    if not colour and (silent or abs(share) >= _MARKED):
+    style = _style(share, swings=i in ex.swing, silent=silent) if colour else ""
+    before, core, after = ex.words[i].partition(summary.name(ex, i))  # punctuation has no colour of its own
+    word = Text(cut(before)) + Text(cut(core), style) + Text(cut(after))
+    if not colour and (silent or abs(share) >= DRAWING.weak):
         word.append("(not read)" if silent else f"({summary.signed(ex.scores[i], summary.digits(ex.scores))})")
     return word
 
 
-def _legend(ex: Explanation, *, colour: bool) -> Text:
+def _legend(ex: Explanation, *, colour: bool, details: bool) -> Text:
     """What the numbers are, and which colour is which sign."""
-    said = Text(f"{summary.question(ex)}:", style="bold")
+    said = Text(f"{summary.question(ex, details=details)}:", style="bold")
     if colour:
         against, for_it = summary.poles(ex)
         said.append("\n").append(" + ", _style(1.0, swings=False, silent=False)).append(f" {for_it}  ", "dim")
@@ -123,25 +127,25 @@ def _style(share: float, *, swings: bool, silent: bool) -> Style:
     """Background from nothing to full blue or orange; a swing word is underlined, one not read is struck through."""
     if silent:
         return Style(dim=True, strike=True)
-    if abs(share) < _MARKED:
+    if abs(share) < DRAWING.weak:
         return Style(underline=swings)
     red, green, blue = (round(255 + (c - 255) * (0.25 + 0.75 * abs(share))) for c in (FOR if share > 0 else AGAINST))
     text = "#ffffff" if share > _DEEP else "#000000"  # white can be read on the deepest blue only
     return Style(color=text, bgcolor=f"rgb({red},{green},{blue})", underline=swings, bold=swings)
 
 
-def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool) -> Table:
-    """The strongest words: score, with its standard error if it has one, a bar, and what the layer says of them."""
+def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool, details: bool) -> Table:
+    """The strongest words: score and a bar; in detail with its standard error and what the layer says of them."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column(
         summary.unit(ex), overflow="ellipsis", no_wrap=True, max_width=max(8, width // (4 if narrow else 5))
     )
     if ex.text is None:
         table.add_column("in", no_wrap=True)
-    errors = any(_error(ex, i, 2) for i in range(len(ex.words)))
+    errors = details and any(_error(ex, i, 2) for i in range(len(ex.words)))
     table.add_column("score ± error" if errors else "score", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    layer = {} if narrow else {"Banzhaf": ex.banzhaf, "α": ex.alpha, "field": ex.field}
+    layer = {} if narrow or not details else {"Banzhaf": ex.banzhaf, "α": ex.alpha, "field": ex.field}
     extras = {name: column for name, column in layer.items() if column is not None}
     for name in extras:
         table.add_column(name, justify="right", no_wrap=True)
@@ -152,9 +156,9 @@ def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool) -
         share = ex.scores[i] / largest
         colour = "rgb({},{},{})".format(*(FOR if share > 0 else AGAINST))
         table.add_row(
-            Text(cut(ex.words[i]), "bold" if i in ex.swing else ""),
+            Text(cut(summary.name(ex, i)), "bold" if i in ex.swing else ""),
             *([Text(ex.sides[i][0].upper() if width < _WIDE else ex.sides[i])] if ex.text is None else []),
-            Text(f"{summary.signed(ex.scores[i], digits)}{_error(ex, i, digits)}"),
+            Text(f"{summary.signed(ex.scores[i], digits)}{_error(ex, i, digits) if errors else ''}"),
             Text(bar * max(1, round(abs(share) * room)), colour),
             *(
                 Text(
@@ -171,18 +175,19 @@ def _error(ex: Explanation, i: int, digits: int) -> str:
     return "" if error is None or ex.diagnostics.get("exact") else f" ± {error:.{digits}f}"
 
 
-def _remarks(ex: Explanation, *, narrow: bool) -> RenderableType:
-    """Swing words, rationale, synergies and antagonisms: a line each, or where there is no room a line for each."""
-    synergies, antagonisms = summary.pairs(ex, 3)
-    digits = summary.digits([pair.value for pair in (*synergies, *antagonisms)])
+def _remarks(ex: Explanation, *, narrow: bool, details: bool) -> RenderableType:
+    """Swing words, rationale, pairs: a line each, or where there is no room a line for each."""
+    pairs = summary.pairs(ex, 3)
+    digits = summary.digits([pair.value for some in pairs for pair in some])
     swings = zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)
     lines = {"swing words": [f"{summary.placed(ex, i)} (without it: {to})" for i, to in swings]}
     if ex.rationale is not None:
         lines["rationale"] = [" ".join(summary.placed(ex, i) for i in ex.rationale)]
-    for name, pairs in (("synergies", synergies), ("antagonisms", antagonisms)):
+    for name, some in zip(("synergies", "antagonisms") if details else ("together", "either"), pairs, strict=True):
         lines[name] = [
-            f"{summary.placed(ex, pair.i)} × {summary.placed(ex, pair.j)} {summary.signed(pair.value, digits)}"
-            for pair in pairs
+            f"{summary.placed(ex, pair.i)} × {summary.placed(ex, pair.j)}"
+            + (f" {summary.signed(pair.value, digits)}" if details else "")
+            for pair in some
         ]
     said = {name: entries for name, entries in lines.items() if entries}
     if narrow:

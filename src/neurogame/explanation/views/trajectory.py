@@ -76,7 +76,7 @@ def trajectory(ex: Explanation) -> dict[str, Any] | None:
                 "side": ex.sides[i],
                 "points": " ".join(f"{x(step):.1f},{y(alpha):.1f}" for step, alpha in enumerate(path)),
                 "end": y(path[-1]),
-                "name": cut(ex.words[i], 15),
+                "name": cut(summary.name(ex, i), 15),
                 "name_at": names[i],
             }
             for i, path in paths.items()
