@@ -17,10 +17,12 @@ sigmoid self-attention. The couplings have rank d: an update is two products, as
 The functions here know neither masks by name nor parameters: `self_attention` has those.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.autograd import Function
+from torch.nn import functional
 
 from neurogame._types import Bool, Float, Tensor
 from neurogame.validation import transformed
@@ -71,60 +73,63 @@ def mean_key(
     return (share / share.sum(-1, keepdim=True).clamp(min=1.0)) @ G
 
 
-def weights(
-    q: Float[Tensor, "batch heads queries dim"],
-    G: Float[Tensor, "batch heads tokens dim"],
-    strength: Float[Tensor, "heads"] | None,
-    price: Float[Tensor, "#batch heads #queries"],
-    bias: Float[Tensor, "#batch #heads #queries tokens"] | None = None,
-    *,
-    iterations: int = 2,
-) -> Float[Tensor, "batch heads queries tokens"]:
-    """α after `iterations` updates of (attention) from α = 0; one update is exact where ω = 0.
+@dataclass(frozen=True, eq=False)
+class QueryGame:
+    """The games of all queries of a call, and attention by them.
 
-    Args:
+    Attributes:
         q: queries.
         G: keys.
         strength: ω per head; None: ω = 0.
         price: μ_i, in units of logits.
         bias: added to the logits; −inf: token j does not play for query i.
-        iterations: number of updates, the first of which feels no couplings.
+        iterations: updates of (attention), the first of which feels no couplings; one is exact where ω = 0.
     """
-    scale = q.shape[-1] ** -0.5
-    closed = -price.unsqueeze(-1) if bias is None else bias - price.unsqueeze(-1)
-    if strength is None:
-        return torch.sigmoid(scale * q @ G.mT + closed)
-    omega = strength[:, None, None]
-    own = 0.5 * scale * omega * G.square().sum(-1).unsqueeze(-2)  # ω‖G_j‖²/(2√d), one row for all queries
-    alpha = torch.sigmoid(scale * q @ G.mT + own + closed)
-    for _ in range(iterations - 1):
-        moved = q + omega * (alpha @ G)  # the query, moved by what it attends to
-        alpha = torch.sigmoid(scale * moved @ G.mT + (1.0 - 2.0 * alpha) * own + closed)
-    return alpha
 
+    q: Float[Tensor, "batch heads queries dim"]
+    G: Float[Tensor, "batch heads tokens dim"]
+    strength: Float[Tensor, "heads"] | None
+    price: Float[Tensor, "#batch heads #queries"]
+    bias: Float[Tensor, "#batch #heads #queries tokens"] | None = None
+    iterations: int = 2
 
-def attend(
-    q: Float[Tensor, "batch heads queries dim"],
-    G: Float[Tensor, "batch heads tokens dim"],
-    V: Float[Tensor, "batch heads tokens width"],
-    strength: Float[Tensor, "heads"] | None,
-    price: Float[Tensor, "#batch heads #queries"],
-    bias: Float[Tensor, "#batch #heads #queries tokens"] | None = None,
-    *,
-    iterations: int = 2,
-) -> Float[Tensor, "batch heads queries width"]:
-    """o_i = Σ_j α_ij V_j with α of `weights`, in blocks: neither α nor anything else of its size is kept.
+    def weights(self) -> Float[Tensor, "batch heads queries tokens"]:
+        """α after `iterations` updates of (attention) from α = 0."""
+        q, G, scale, price = self.q, self.G, self.q.shape[-1] ** -0.5, self.price.unsqueeze(-1)
+        closed = -price if self.bias is None else self.bias - price
+        if self.strength is None:
+            return torch.sigmoid(scale * q @ G.mT + closed)
+        omega = self.strength[:, None, None]
+        own = 0.5 * scale * omega * G.square().sum(-1).unsqueeze(-2)  # ω‖G_j‖²/(2√d), one row for all queries
+        alpha = torch.sigmoid(scale * q @ G.mT + own + closed)
+        for _ in range(self.iterations - 1):
+            moved = q + omega * (alpha @ G)  # the query, moved by what it attends to
+            alpha = torch.sigmoid(scale * moved @ G.mT + (1.0 - 2.0 * alpha) * own + closed)
+        return alpha
 
-    The backward pass computes α once more, block by block. Compiled graphs, `torch.func`, forward-mode derivatives and
-    second derivatives go through `weights`, with the same numbers within rounding.
-    """
-    if transformed() or (bias is not None and bias.requires_grad):
-        return weights(q, G, strength, price, bias, iterations=iterations) @ V
-    return _Blocks.apply(q, G, V, strength, price, bias, iterations)  # type: ignore[no-any-return]
+    def attend(
+        self, V: Float[Tensor, "batch heads tokens width"], *, dropout: float = 0.0, need_weights: bool = False
+    ) -> tuple[Float[Tensor, "batch heads queries width"], Float[Tensor, "batch heads queries tokens"] | None]:
+        """o_i = Σ_j α_ij V_j, and α where it is needed; else, without dropout, nothing of the size of α is kept.
+
+        The backward pass then computes α once more, block by block. Compiled graphs, `torch.func`, forward-mode and
+        second derivatives go through `weights`, with the same numbers within rounding.
+
+        Args:
+            V: values.
+            dropout: of α, before it weighs the values.
+            need_weights: whether to return α, without dropout.
+        """
+        learned = self.bias is not None and self.bias.requires_grad
+        if not (dropout or need_weights or learned or transformed()):
+            return _Blocks.apply(self.q, self.G, V, self.strength, self.price, self.bias, self.iterations), None
+        alpha = self.weights()
+        out = (functional.dropout(alpha, dropout) if dropout else alpha) @ V
+        return out, alpha if need_weights else None
 
 
 class _Blocks(Function):
-    """`attend` by blocks of a few batch entries and queries, and its gradient.
+    """`QueryGame.attend` by blocks of a few batch entries and queries, and its gradient.
 
     With x_t = q + ω A_{t−1} G, A_t = σ(S_t) and o = A_T V, from the last update to the first:
 
@@ -171,7 +176,7 @@ class _Blocks(Function):
 def _plain_gradient(inputs: Any, iterations: int, grad: Tensor, needed: Any) -> tuple[Tensor | None, ...]:
     """The gradient as a differentiable function of inputs and `grad`."""
     q, G, V, strength, price, bias = inputs
-    out = weights(q, G, strength, price, bias, iterations=iterations) @ V
+    out = QueryGame(q, G, strength, price, bias, iterations).weights() @ V
     wanted = [i for i, one in enumerate(inputs) if needed[i] and one is not None]
     gradients: list[Tensor | None] = [None] * 7
     for i, one in zip(

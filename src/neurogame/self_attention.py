@@ -8,19 +8,19 @@ and the record of a head's games. The layer returns one vector per token; `atten
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.functional import dropout as drop
 from torch.nn.functional import linear
 
 from neurogame import ising, query_game
 from neurogame._types import Bool, Float, Tensor
 from neurogame.ising import SpinState
 from neurogame.players import combined, playing
+from neurogame.query_game import QueryGame
 from neurogame.validation import check_count
 
 
@@ -212,24 +212,20 @@ class NeuroGameSelfAttention(nn.Module):
             The output, laid out as the query is, and α: [batch, queries, tokens], or [batch, heads, queries, tokens] if
             it is not averaged, or None.
         """
-        game = self._game(query, key, value, key_padding_mask, attn_mask, is_causal)
+        call = self._call(query, key, value, key_padding_mask, attn_mask, is_causal)
         with torch.autocast(query.device.type, enabled=False):
-            out, alpha = self._attend(game, need_weights)
-        output = self._laid_out(self.out_proj(out.transpose(1, 2).flatten(2).to(game.dtype)), query)
+            out, alpha = self._attend(call, need_weights)
+        output = self._laid_out(self.out_proj(out.transpose(1, 2).flatten(2).to(call.dtype)), query)
         if not need_weights or alpha is None:
             return output, None
         alpha = (alpha.mean(1) if average_attn_weights else alpha).to(output.dtype)
         return output, alpha.squeeze(0) if query.dim() == 2 else alpha
 
-    def _attend(self, game: "_Game", need_weights: bool) -> tuple[Tensor, Tensor | None]:
+    def _attend(self, call: "_Call", need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """Σ_j α_ij V_j of every head, and α where it is needed."""
-        V = torch.cat([game.V, torch.ones_like(game.V[..., :1])], dim=-1) if self.normalise else game.V
-        alpha, dropped = None, self.dropout if self.training else 0.0
-        if need_weights or dropped:
-            alpha = query_game.weights(game.q, game.G, *game.terms, iterations=self.iterations)
-            out = drop(alpha, dropped, self.training) @ V
-        else:
-            out = query_game.attend(game.q, game.G, V, *game.terms, iterations=self.iterations)
+        V = torch.cat([call.V, torch.ones_like(call.V[..., :1])], dim=-1) if self.normalise else call.V
+        dropout = self.dropout if self.training else 0.0
+        out, alpha = call.game.attend(V, dropout=dropout, need_weights=need_weights)
         if self.normalise:  # Σ_j α_ij came along as one more column
             out = out[..., :-1] / out[..., -1:].clamp(min=torch.finfo(out.dtype).eps)
         return out, alpha
@@ -246,23 +242,20 @@ class NeuroGameSelfAttention(nn.Module):
         """φ, J, α and the residual of every query of a batch, as `forward` plays them; without gradients."""
         key = query if key is None else key
         value = key if self.vdim == self.kdim else key.new_zeros(*key.shape[:-1], self.vdim)  # values do not play
-        game = self._game(query, key, value, key_padding_mask, attn_mask, is_causal)
-        q, G, (strength, price, bias) = game.q, game.G, game.terms
-        players = playing(bias)
-        alpha, one_more = (
-            query_game.weights(q, G, *game.terms, iterations=self.iterations + more) for more in range(2)
-        )
+        game, *_ = self._call(query, key, value, key_padding_mask, attn_mask, is_causal)
+        q, G, strength, players = game.q, game.G, game.strength, playing(game.bias)
+        alpha, one_more = game.weights(), replace(game, iterations=self.iterations + 1).weights()
         return QueryGames(
             alpha,
             query_game.shapley(q, G, 0.0 if strength is None else strength, players),
             None if strength is None else query_game.couplings(G, strength).unsqueeze(2),
-            price,
+            game.price,
             4.0 * self.head_dim**0.5,
             players,
             2.0 * (one_more - alpha).abs().amax(-1),
         )
 
-    def _game(
+    def _call(
         self,
         query: Tensor,
         key: Tensor,
@@ -270,7 +263,7 @@ class NeuroGameSelfAttention(nn.Module):
         key_padding_mask: Tensor | None,
         attn_mask: Tensor | None,
         is_causal: bool,
-    ) -> "_Game":
+    ) -> "_Call":
         """Projections, prices and masks of a call; where couplings are off, ½ω Ḡ is in the queries already."""
         self._check(query, key, value)
         together = key is query and value is key
@@ -289,7 +282,7 @@ class NeuroGameSelfAttention(nn.Module):
             strength = None if self.strength is None else self.strength.to(q.dtype)
             if strength is not None and not self.couplings:
                 q, strength = q + 0.5 * strength[:, None, None] * query_game.mean_key(G, playing(bias)), None
-        return _Game(q, G, V, (strength, price, bias), dtype)
+        return _Call(QueryGame(q, G, strength, price, bias, self.iterations), V, dtype)
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor, together: bool) -> list[Tensor]:
         """q, G, V with heads: [batch, heads, tokens, head_dim]."""
@@ -329,11 +322,9 @@ class NeuroGameSelfAttention(nn.Module):
         return f"{self.embed_dim}, {self.num_heads}, couplings={self.couplings}, {kind}, batch_first={self.batch_first}"
 
 
-class _Game(NamedTuple):
-    """What `query_game` takes, and the dtype of the projections."""
+class _Call(NamedTuple):
+    """The games of a call, the values they weigh, and the dtype of the projections."""
 
-    q: Tensor
-    G: Tensor
+    game: QueryGame
     V: Tensor
-    terms: tuple[Tensor | None, Tensor, Tensor | None]  # ω, price, bias
     dtype: torch.dtype

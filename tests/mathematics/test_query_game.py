@@ -1,9 +1,12 @@
 """The game of a query: closed forms against enumeration, the mean field against `ising`, blocks against the whole."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from neurogame import exact, game, ising, query_game
+from neurogame.query_game import QueryGame
 
 F64 = torch.float64
 OMEGAS = [0.4, -0.7, 1.3]
@@ -56,9 +59,8 @@ def test_the_spins_are_the_gibbs_distribution_of_the_game(drawn, omega):
 
 def fixed_point(q, G, omega, price, iterations):
     strength = torch.tensor([omega], dtype=F64)
-    return query_game.weights(
-        q[None, None], G[None, None], strength, torch.full((1, 1, 1), price, dtype=F64), iterations=iterations
-    )[0, 0]
+    at = torch.full((1, 1, 1), price, dtype=F64)
+    return QueryGame(q[None, None], G[None, None], strength, at, iterations=iterations).weights()[0, 0]
 
 
 @pytest.mark.parametrize("omega", [0.15, -0.15])
@@ -105,8 +107,8 @@ def test_no_number_grows_with_the_length(random):
     bias = torch.zeros(1, 1, 1, 409, dtype=F64)
     bias[..., 9:] = -200.0  # players, but never on
     strength, price = torch.tensor([0.5], dtype=F64), torch.ones(1, 1, 1, dtype=F64)
-    short = query_game.weights(q[None, None], G[None, None], strength, price, iterations=4)
-    long = query_game.weights(q[None, None], far[None, None], strength, price, bias, iterations=4)
+    short = QueryGame(q[None, None], G[None, None], strength, price, iterations=4).weights()
+    long = QueryGame(q[None, None], far[None, None], strength, price, bias, iterations=4).weights()
     torch.testing.assert_close(long[..., :9], short)
 
 
@@ -124,8 +126,8 @@ def test_blocks_equal_the_whole(random, monkeypatch, block, iterations, coupled)
         price.requires_grad_()
         inputs = [x for x in (q, G, V, strength, price) if x is not None]
         for given in (None, bias, bias[:1], bias.expand(5, 3, 5, 6), bias[:, :, :1]):
-            whole = query_game.weights(q, G, strength, price, given, iterations=iterations) @ V
-            parts = query_game.attend(q, G, V, strength, price, given, iterations=iterations)
+            game = QueryGame(q, G, strength, price, given, iterations)
+            whole, (parts, _) = game.weights() @ V, game.attend(V)
             torch.testing.assert_close(parts, whole)
             against = random(9, *whole.shape)
             pairs = (torch.autograd.grad(out, inputs, against) for out in (parts, whole))
@@ -137,12 +139,16 @@ def test_gradients_are_right(random):
     """First and second derivatives by finite differences."""
     q, G, V = (random(k, 1, 2, n, 3).requires_grad_() for k, n in enumerate((2, 3, 3)))
     inputs = (q, G, V, random(4, 2).requires_grad_(), random(5, 1, 2, 1).requires_grad_())
-    assert torch.autograd.gradcheck(lambda *x: query_game.attend(*x, None, iterations=3), inputs)
-    assert torch.autograd.gradgradcheck(lambda *x: query_game.attend(*x, None, iterations=2), inputs)
+
+    def attend(q, G, V, strength, price, *, iterations):
+        return QueryGame(q, G, strength, price, iterations=iterations).attend(V)[0]
+
+    assert torch.autograd.gradcheck(partial(attend, iterations=3), inputs)
+    assert torch.autograd.gradgradcheck(partial(attend, iterations=2), inputs)
 
 
 def test_a_bias_that_is_learned_gets_its_gradient(random):
     bias = random(1, 1, 1, 4, 4).requires_grad_()
     q, G, V = (random(k, 1, 2, 4, 3) for k in range(3))
-    query_game.attend(q, G, V, random(4, 2), random(5, 1, 2, 1), bias).sum().backward()
+    QueryGame(q, G, random(4, 2), random(5, 1, 2, 1), bias).attend(V)[0].sum().backward()
     assert bias.grad.abs().min() > 0

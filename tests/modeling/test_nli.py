@@ -525,7 +525,7 @@ def test_a_name_while_the_hub_is_out_of_reach(monkeypatch, tmp_path):
         neurogame.load("frist-model")
     monkeypatch.setattr(opening, "try_to_load_from_cache", lambda *_: "config.json")
     monkeypatch.setattr(AutoModelForSequenceClassification, "from_pretrained", fail)
-    with pytest.raises(ModelError, match=r"could not be had from the hub: no route to host$"):
+    with pytest.raises(ModelError, match=r"could not be loaded from the hub: no route to host$"):
         neurogame.load("frist-model")
 
 
@@ -538,5 +538,5 @@ def test_a_name_the_hub_does_not_have(monkeypatch):
     with pytest.raises(ModelError) as caught:
         neurogame.load("nobody/nothing")
     assert str(caught.value) == (
-        "nobody/nothing is no folder here and could not be had from the hub: We could not connect to the hub."
+        "nobody/nothing is no folder here and could not be loaded from the hub: We could not connect to the hub."
     )

@@ -12,13 +12,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import dropout as drop
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import sdpa_mask
 
-from neurogame import query_game
 from neurogame._types import Float, Tensor
 from neurogame.players import as_bias, count_players
+from neurogame.query_game import QueryGame
 from neurogame.validation import check_count
 
 NAME = "neurogame"  # of the implementation, and of what a layer carries
@@ -81,14 +80,10 @@ def neurogame_attention(
         strength = None if terms is None else terms.strength.to(exact)
         price = count.log() + (q.new_zeros(heads) if terms is None else terms.background.to(exact))[:, None]
         iterations = 1 if terms is None else terms.iterations
-        alpha = None
-        if dropout or options.get("output_attentions") or getattr(module.config, "output_attentions", False):
-            alpha = query_game.weights(q, G, strength, price, bias, iterations=iterations)
-            out = drop(alpha, dropout, training=True) @ V if dropout else alpha @ V
-            alpha = alpha.to(query.dtype)
-        else:
-            out = query_game.attend(q, G, V, strength, price, bias, iterations=iterations)
-    return out.transpose(1, 2).to(query.dtype), alpha
+        asked = options.get("output_attentions") or getattr(module.config, "output_attentions", False)
+        game = QueryGame(q, G, strength, price, bias, iterations)
+        out, alpha = game.attend(V, dropout=dropout, need_weights=bool(asked or dropout))
+    return out.transpose(1, 2).to(query.dtype), None if alpha is None else alpha.to(query.dtype)
 
 
 def _bias(mask: Tensor | None, like: Tensor, tokens: int, *, causal: bool) -> tuple[Tensor | None, Tensor]:
