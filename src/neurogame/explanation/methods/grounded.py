@@ -8,6 +8,8 @@ pass gives φ, β and J_ij of ℓ, exact up to twelve words. That is what the ga
 
 - *checked*: the words that the game says swing the answer, and the words of the rationale, are taken out or left alone
   for real, in one batch. Only what the model itself confirms is reported as a swing word or as a rationale.
+- *trusted*: the same passes say how far a fitted game is off on this very text. An explainer knows how far it was off
+  on texts that were held out of its fit; beyond what all but a twentieth of them had, the text is called unlike them.
 - *refined*: `samples` real coalitions with the game as control variate, see `refine`.
 
 The shares add up: Σφ = ℓ(N) − ℓ(∅) of the game. For a model with a game readout these are the model's own logits; for
@@ -138,6 +140,7 @@ def check(reading: Reading, game: WordGame, question: Question) -> Claims:
     }
     diagnostics: dict[str, Any] = {"checked": True, "check_passes": len(tried), "swing_to": becomes}
     diagnostics["without"] = {str(i): p for i, p in gone.items()}  # probabilities without that word
+    diagnostics |= missed(reading, game, tried, answers)
     if rationale is not None:
         place = len(singles) + next(k for k, C in enumerate(sets) if _places(C) == rationale)
         diagnostics["rationale_alone"] = dict(zip(labels, probabilities[place].tolist(), strict=True))
@@ -152,12 +155,31 @@ def tried_scores(reading: Reading, game: WordGame, question: Question) -> Claims
     whole = torch.ones(1, n, dtype=torch.bool)
     change = (game.logits(~torch.eye(n, dtype=torch.bool)) - game.logits(whole)) @ direction
     singles = sorted(change.abs().argsort(descending=True, stable=True).tolist()[:SINGLES])
-    answers = evaluate(reading, torch.stack([_without(n, i) for i in singles]), game.removal).tolist()
+    tried = torch.stack([_without(n, i) for i in singles])
+    answers = evaluate(reading, tried, game.removal).double()
     scores = {
         str(reading.units.read[i]): dict(zip(reading.nli.labels, row, strict=True))
-        for i, row in zip(singles, answers, strict=True)
+        for i, row in zip(singles, answers.tolist(), strict=True)
     }
-    return Claims((), None, {"checked": True, "check_passes": len(singles), "swing_to": [], "without": scores})
+    told: dict[str, Any] = {"checked": True, "check_passes": len(singles), "swing_to": [], "without": scores}
+    return Claims((), None, {**told, **missed(reading, game, tried, answers)})
+
+
+def missed(
+    reading: Reading, game: WordGame, tried: Bool[Tensor, "sets words"], answers: Float[Tensor, "sets labels"]
+) -> dict[str, Any]:
+    """How far a fitted game is off on the sets that were tried, and whether that is more than it usually was.
+
+    Returns:
+        check_error: root mean square over sets and labels, in logits; check_limit: what all but a twentieth of the
+        held-out texts had, None where too few were held out; unlike: whether the one is beyond the other.
+    """
+    if game.source != "explainer":
+        return {}
+    gap = reading.nli.outputs.centred(game.logits(tried) - answers)
+    error = float(gap.square().mean().sqrt())
+    unlike = None if game.limit is None else error > game.limit
+    return {"check_error": error, "check_limit": game.limit, "unlike": unlike}
 
 
 def _alone(reading: Reading, game: WordGame, question: Question) -> tuple[bool, Float[Tensor, "words labels"]]:
