@@ -24,6 +24,7 @@ from common import Clock, progress, save, show
 
 from neurogame.explanation import collection
 from neurogame.explanation.methods.grounded import Trial
+from neurogame.explanation.pipeline import TOGETHER
 from neurogame.explanation.reading import Draft, Question, read_games
 from neurogame.explanation.removal import evaluate_each
 from neurogame.modeling.loading import quiet
@@ -40,9 +41,12 @@ def drawn(count: int) -> Pairs:
     """Pairs as long as those of SNLI, always the same."""
     draw = random.Random(0)
     return [
-        tuple(" ".join(draw.choices(WORDS, k=draw.randint(*some))) for some in (PREMISE, HYPOTHESIS))
+        (
+            " ".join(draw.choices(WORDS, k=draw.randint(*PREMISE))),
+            " ".join(draw.choices(WORDS, k=draw.randint(*HYPOTHESIS))),
+        )
         for _ in range(count)
-    ]  # type: ignore[misc]
+    ]
 
 
 def alone(nli: NLI, pairs: Pairs, *, check: bool) -> None:
@@ -77,8 +81,8 @@ class Passes:
 
     def run(self, *, check: bool) -> None:
         """All of them."""
-        for start in range(0, len(self.drafts), collection.TOGETHER):
-            some = slice(start, start + collection.TOGETHER)
+        for start in range(0, len(self.drafts), TOGETHER):
+            some = slice(start, start + TOGETHER)
             read_games(self.nli, self.drafts[some])
             if check:
                 evaluate_each(self.tried[some])
@@ -86,13 +90,8 @@ class Passes:
 
 def filed(nli: NLI, source: Path, chunk: int, *, check: bool) -> None:
     """A file into a new folder, by chunks of so many rows."""
-    usual = collection.TOGETHER
-    collection.TOGETHER = chunk  # type: ignore[misc]
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            collection.explain_file(nli, source, Path(folder) / "out", check=check)
-    finally:
-        collection.TOGETHER = usual  # type: ignore[misc]
+    with tempfile.TemporaryDirectory() as folder:
+        collection.explain_file(nli, source, Path(folder) / "out", together=chunk, check=check)
 
 
 def measured(nli: NLI, pairs: Pairs, repetitions: int, *, check: bool) -> list[dict[str, Any]]:
@@ -108,7 +107,7 @@ def measured(nli: NLI, pairs: Pairs, repetitions: int, *, check: bool) -> list[d
                 "list": partial(together, nli, pairs, check=check),
                 "model": partial(passes.run, check=check),
                 "file, row by row": partial(filed, nli, source, 1, check=check),
-                "file": partial(filed, nli, source, collection.TOGETHER, check=check),
+                "file": partial(filed, nli, source, TOGETHER, check=check),
             },
             repetitions,
             clock,

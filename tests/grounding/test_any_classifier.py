@@ -4,6 +4,7 @@ import copy
 import io
 import json
 import random
+from dataclasses import replace
 
 import pytest
 import tiny
@@ -14,11 +15,12 @@ from transformers import BertForSequenceClassification
 import neurogame
 from neurogame import Explanation, exact
 from neurogame.classifier import Classifier
+from neurogame.data.pairs import DataError
 from neurogame.data.words import tokenize, units
 from neurogame.explanation import explain, summary
 from neurogame.explanation.reading import read
 from neurogame.explanation.removal import evaluate
-from neurogame.grounding import observe, r_squared
+from neurogame.grounding import GroundedGame, fit_games, fit_quality, observe, r_squared
 from neurogame.grounding.explainer import CONFIG, Explainer
 from neurogame.grounding.texts import as_texts
 from neurogame.nli import NLI, ModelError
@@ -540,3 +542,131 @@ def test_spans_that_make_no_sense_are_refused(explainers, options, message):
 def test_explainers_are_not_fitted_on_spans():
     with pytest.raises(ValueError, match="level = 'span' is for explaining"):
         neurogame.ground(classifier(), tiny.tokenizer(), single_texts(4), level="span")
+
+
+# --- how far to trust it --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trusted():
+    """With enough texts held out to know how far it is off as a rule."""
+    return neurogame.ground(classifier(), tiny.tokenizer(), single_texts(420), steps=60, coalitions=2, **SMALL)
+
+
+def test_the_error_of_the_check_is_that_of_what_was_tried(trusted):
+    why = trusted(TEXT)
+    reading = read(trusted.classifier, TEXT, None)
+    game, n = reading.game, len(why.words)
+    tried = [[j != int(i) for j in range(n)] for i in why.diagnostics["without"]]
+    if why.rationale is None:
+        assert why.diagnostics["check_passes"] >= len(tried)
+    gaps = game.logits(torch.tensor(tried)) - evaluate(reading, torch.tensor(tried)).double()
+    gaps = gaps - gaps.mean(-1, keepdim=True)
+    alone = float(gaps.square().mean().sqrt())
+    sets = why.diagnostics["check_passes"] - len(tried)
+    # singles are a part of what was tried: their share of the mean square cannot be more than all of it
+    assert alone**2 * len(tried) <= why.diagnostics["check_error"] ** 2 * (len(tried) + sets) * (1 + 1e-6)
+    if sets == 0:
+        assert why.diagnostics["check_error"] == pytest.approx(alone, rel=1e-4)
+
+
+def test_the_limit_is_what_a_twentieth_of_held_out_texts_is_beyond(trusted, tmp_path):
+    held = single_texts(420)[:21]
+    errors = torch.tensor([why.diagnostics["check_error"] for why in trusted(held)]).double()
+    found = trusted.record["check_error"]
+    assert found["texts"] == trusted.record["held_out"] == 21
+    assert found["p95"] == trusted.limit == pytest.approx(float(errors.quantile(0.95)), rel=1e-5)
+    assert found["median"] == pytest.approx(float(errors.median()), rel=1e-5)
+    unlike = [why.diagnostics["unlike"] for why in trusted(held)]
+    assert unlike == (errors > trusted.limit).tolist()
+    assert 1 <= sum(unlike) <= 2
+    trusted.save_pretrained(tmp_path)
+    assert Explainer.from_pretrained(tmp_path).limit == trusted.limit
+
+
+def test_a_text_beyond_the_limit_is_warned_of(trusted):
+    record = {**trusted.record, "check_error": {**trusted.record["check_error"], "p95": 1e-9}}
+    why = replace(trusted, record=record)(TEXT)
+    assert why.diagnostics["unlike"] is True
+    (warning,) = [line for line in summary.warnings(why) if "unlike" in line]
+    assert warning.startswith("this text is unlike those that the explainer was fitted on: it misses the model by ")
+    record["check_error"]["p95"] = 1e9
+    why = replace(trusted, record=record)(TEXT)
+    assert why.diagnostics["unlike"] is False
+    assert not any("unlike" in line for line in summary.warnings(why))
+    assert "unlike" not in replace(trusted, record=record)(TEXT, check=False).diagnostics
+
+
+def test_a_few_texts_give_no_limit(explainers):
+    assert explainers["softmax"].record["check_error"]["texts"] == 3
+    assert explainers["softmax"].limit is None
+    assert explainers["softmax"](TEXT).diagnostics["unlike"] is None
+
+
+def test_refined_values_of_a_single_text_are_those_of_enumeration(trusted):
+    text = "the old man sees a dog and a cat"
+    real = evaluate(read(trusted.classifier, text, None), exact.all_coalitions(9)).double()
+    true = exact.shapley(real[:, 1] - 0.0)
+    why = trusted(text, samples=200, target="good")
+    errors = torch.tensor(why.diagnostics["shapley_se"]).double()
+    assert not why.diagnostics["exact"]
+    assert ((torch.tensor(why.shapley).double() - true).abs() <= 5 * errors + 1e-6).all()
+
+
+# --- fitting: the best game is kept, passes are kept ------------------------------------------------------------------
+
+
+def fit(observed, steps, watched=None, **options):
+    torch.manual_seed(0)
+    game = GroundedGame(observed.states[0].shape[-1], 2, **SMALL)
+    return game, fit_games(game, observed, steps=steps, watched=watched, **options)
+
+
+def test_the_best_game_is_kept_and_a_hopeless_fit_is_over():
+    observed = observe(classifier(), tiny.tokenizer(), single_texts(40), (0, 2), coalitions=4)
+    others = observe(classifier(seed=1), tiny.tokenizer(), single_texts(10, seed=1), (0, 2), coalitions=4)
+    told = []
+    game, step = fit(observed, 100, others, patience=2, progress=told.append)  # texts of another model: hopeless
+    assert step < 100
+    assert sum(told) == 100
+    last, end = fit(observed, 100)
+    assert end == 100
+    assert fit_quality(game, others)["r2"] > fit_quality(last, others)["r2"]
+    own, watched = observed.split(5)
+    assert (len(own), len(watched)) == (35, 5)
+    assert torch.equal(watched.logits[0], observed.logits[35])
+    kept, step = fit(own, 100, watched, patience=20)
+    assert fit_quality(kept, watched)["r2"] >= fit_quality(fit(own, 100)[0], watched)["r2"] - 1e-6
+    assert 1 <= step <= 100
+
+
+def test_an_interrupted_fit_goes_on_with_the_passes_it_has(tmp_path):
+    model, tok, texts = classifier(), tiny.tokenizer(), single_texts(300)
+    options = {"steps": 3, "coalitions": 2, **SMALL}
+    expected = neurogame.ground(model, tok, texts, **options)
+    place, told = tmp_path / "explainer.passes", []
+
+    def stop(passes):
+        told.append(passes)
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        neurogame.ground(model, tok, texts, keep=place, progress=stop, **options)
+    assert {path.name for path in tmp_path.iterdir()} == {"explainer.passes.part", "explainer.passes.part.journal"}
+    with pytest.raises(DataError) as raised:  # another job
+        neurogame.ground(model, tok, texts, keep=place, removal="mask", **options)
+    assert "was begun with" in one_line(raised)
+    rows = []
+    handle = model.register_forward_pre_hook(
+        lambda _, args, given: rows.append(len(given["input_ids"])), with_kwargs=True
+    )
+    found = neurogame.ground(model, tok, texts, keep=place, **options)
+    resumed = sum(rows)
+    rows.clear()
+    neurogame.ground(model, tok, texts, **options)
+    handle.remove()
+    assert sum(rows) - resumed == 3 * 3 * 64  # three batches of 64 texts, each with two coalitions and the whole
+    assert all(torch.equal(x, found.game.state_dict()[name]) for name, x in expected.game.state_dict().items())
+    assert found.record == expected.record
+    assert not list(tmp_path.iterdir())

@@ -39,6 +39,7 @@ ROOMS = (
     ("grounding",),
     ("jobs",),
     ("explanation",),
+    ("grounding.passes",),  # kept by a journal of `jobs`
     ("grounding.explainer",),  # a game that was fitted, and explains by itself
     ("nli",),
     ("about", "batch", "prediction", "evaluation"),

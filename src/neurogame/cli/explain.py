@@ -52,7 +52,9 @@ def explain(
     contrast: Annotated[
         str | None, typer.Option(metavar="LABEL", help="Explain the target against this label.")
     ] = None,
-    level: Annotated[str, typer.Option(metavar="word|token", help="Words, or the pieces the model reads.")] = "word",
+    level: Annotated[
+        str, typer.Option(metavar="word|token|sentence", help="Words, pieces the model reads, or sentences.")
+    ] = "word",
     samples: Annotated[
         int | None, typer.Option(min=2, help="How much work a method may do; by default what suits it.")
     ] = None,

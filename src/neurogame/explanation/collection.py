@@ -69,6 +69,7 @@ def explain_file(
     limit: int | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    together: int = TOGETHER,
     **question: Any,
 ) -> Done:
     """Explain the pairs of `source` in order, into a folder or a table.
@@ -81,6 +82,7 @@ def explain_file(
         limit: only the first so many rows.
         resume: go on where an interrupted run stopped.
         progress: told of each row.
+        together: rows that share passes and are written at once, where the method allows it.
         question: what `explain` takes: method, target, contrast, level, samples, seed.
 
     Returns:
@@ -94,7 +96,7 @@ def explain_file(
     asked = plain({"model": nli.name, "source": str(source), "columns": columns, "limit": limit, **question})
     if not tables.is_table(goal):
         goal.mkdir(parents=True, exist_ok=True)
-    lines, model, chunk = _lines(goal), fingerprint(nli), _chunk(nli, question)
+    lines, model, chunk = _lines(goal), fingerprint(nli), _chunk(nli, question, together)
     job = {"version": __version__, **asked, "model": model, **({"chunk": chunk} if chunk > 1 else {})}
     pack = _table({"version": __version__, "model": nli.name, "digest": model}) if tables.is_table(goal) else _line
     rows = iterate(source, columns=columns, require_label=False, on_error="skip")
@@ -184,10 +186,10 @@ def write(
             progress(len(chunk))
 
 
-def _chunk(nli: Classifier, question: Mapping[str, Any]) -> int:
+def _chunk(nli: Classifier, question: Mapping[str, Any], together: int = TOGETHER) -> int:
     """Rows that are explained and written at once."""
     try:
-        return TOGETHER if is_batched(nli, Question(**question)) else 1
+        return together if is_batched(nli, Question(**question)) else 1
     except (TypeError, ValueError):  # a question that no row has an answer to, as the first row will say
         return 1
 

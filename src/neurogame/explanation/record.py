@@ -62,7 +62,9 @@ class Explanation:
             (how the method's and the layer's J_ij were computed), shapley_ess, banzhaf_ess, truncated and silent words
             (unread has their indices), unknown words ([UNK] to the tokenizer), seed, encoder_passes (sequences through
             the encoder), head_passes (vectors through the classifier on top), seconds, output (what the logits mean,
-            where that is not a softmax: "sigmoid", "multi_label", "regression"; see `neurogame.outputs`) …
+            where that is not a softmax: "sigmoid", "multi_label", "regression"; see `neurogame.outputs`). Of an
+            explainer: r2 (on held-out texts), check_error (how far it is off on what was tried, in logits), check_limit
+            (what 95 % of the held-out texts had) and unlike (whether the one is beyond the other) …
         text: the text, where it has one part; else None.
     """
 

@@ -318,7 +318,13 @@ def _warnings(ex: Explanation) -> Iterator[str]:
         )
     if facts.get("on_path") is False:
         yield "the values of this head stand beside the path to the logits, not on it"
-    if facts.get("grounded") == "explainer" and (facts.get("logit_error") or 0.0) > _MISSED:
+    if facts.get("unlike"):
+        yield (
+            f"this {noun(ex)} is unlike those that the explainer was fitted on: it misses the model by "
+            f"{facts['check_error']:.2g} where words are taken out, on 95 % of held-out texts by less than "
+            f"{facts['check_limit']:.2g}; refine it (samples)"
+        )
+    elif facts.get("grounded") == "explainer" and (facts.get("logit_error") or 0.0) > _MISSED:
         yield f"the explainer misses the model's own logits by {facts['logit_error']:.2g} here: refine it (samples)"
     elif not facts.get("grounded") and (facts.get("logit_error") or 0.0) > 1e-3:
         yield f"the game misses the model's own logit by {facts['logit_error']:.2g}"

@@ -14,6 +14,7 @@ weights that it was fitted to: a digest of them is kept, and any other model is 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -23,14 +24,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from neurogame import __version__
 from neurogame._types import Bool, Float, Tensor
 from neurogame.classifier import MAX_LENGTH, Classifier
 from neurogame.data.removal import Mode
 from neurogame.data.words import Level
 from neurogame.explanation import Explanation, explain
 from neurogame.grounding.coalitions import Law
-from neurogame.grounding.fitting import GroundedGame, Progress, fit_games, fit_quality, observe
+from neurogame.grounding.fitting import PATIENCE, GroundedGame, Progress, fit_games, fit_quality, observe
 from neurogame.grounding.game import WordGame
+from neurogame.grounding.passes import Passes, begun
 from neurogame.grounding.texts import as_texts
 from neurogame.modeling.checking import UNLOADABLE, ModelError, short
 from neurogame.modeling.configuration import read_layers
@@ -44,6 +47,10 @@ COALITIONS = 2  # of each: more texts are worth more than more coalitions of one
 STEPS = 3000
 _HELD_OUT = 0.05  # of the texts, at most MOST_HELD_OUT
 MOST_HELD_OUT = 400
+_HELD_COALITIONS = 8  # of each text that is held out
+_MOST_WATCHED = 256  # texts on which a fit is watched, of those that would be fitted
+_CHECKED = 100  # of them whose claims are checked, to know how far that is off as a rule
+_ENOUGH = 20  # of these, for a limit beyond which a text is called unlike them
 _SAMPLE = 64  # numbers of each weight that the digest looks at
 
 
@@ -80,6 +87,12 @@ class Explainer:
     def r2(self) -> float:
         """On held-out coalitions of held-out texts."""
         return float(self.record["r2"])
+
+    @property
+    def limit(self) -> float | None:
+        """How far it missed the checks of all but a twentieth of the held-out texts; None where few were held out."""
+        found = self.record.get("check_error") or {}
+        return float(found["p95"]) if found.get("texts", 0) >= _ENOUGH else None
 
     def __repr__(self) -> str:
         return f"Explainer(layers={self.layers}, removal={self.removal!r}, r2={self.r2:.3f})"
@@ -169,7 +182,12 @@ class Explainer:
         with torch.inference_mode():
             terms = self.game.games.terms(states, players)
             readout = self.game.readout
-            papers: dict[str, Any] = {"source": "explainer", "removal": self.removal, "r2": self.r2}
+            papers: dict[str, Any] = {
+                "source": "explainer",
+                "removal": self.removal,
+                "r2": self.r2,
+                "limit": self.limit,
+            }
             return WordGame.of(terms, members, readout.weight, readout.base, **papers)
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -255,6 +273,13 @@ def digest(model: PreTrainedModel) -> str:
     return total.hexdigest()
 
 
+def _text_digest(texts: Sequence[tuple[str, ...]]) -> str:
+    total = hashlib.sha256()
+    for text in texts:
+        total.update(json.dumps(text).encode())
+    return total.hexdigest()
+
+
 def _layers(model: PreTrainedModel, asked: Sequence[int] | None) -> tuple[int, ...]:
     """Those asked for, or four of the encoder's; what the model does not have is refused."""
     last = getattr(model.config, "num_hidden_layers", None)
@@ -313,6 +338,8 @@ def ground(
     max_length: int | None = None,
     bf16: bool = False,
     level: Level = "word",
+    patience: int | None = PATIENCE,
+    keep: str | Path | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Explainer:
@@ -335,6 +362,10 @@ def ground(
         bf16: autocast the passes over the texts that are fitted; half of the time where the processor has instructions
             for it. What is held out is read as it is.
         level: what is taken out and gets a number: "word", "token" or "sentence".
+        patience: how often R² on texts that are not fitted may be looked at without a better one before the fit is
+            over; it is looked at some twenty times in all, and the best game is kept. None: fit to the end.
+        keep: a file beside which forward passes are kept while they are done, so that the same call goes on where an
+            interrupted one stopped; deleted at the end. None: nowhere.
         progress: told how many forward passes, then how many steps, have just been done.
         options: of `NormGames` (heads, head_dim, width, mixing, spins).
 
@@ -368,12 +399,28 @@ def ground(
     length = min(opened.max_length, MAX_LENGTH) if max_length is None else max_length
     common: dict[str, Any] = {"law": law, "removal": removal, "max_length": length, "progress": progress}
     common |= {"level": level, "output": output}
-    observed = observe(model, tokenizer, pairs[held:], chosen, coalitions=coalitions, seed=seed, bf16=bf16, **common)
-    others = observe(model, tokenizer, pairs[:held], chosen, coalitions=8, seed=seed + 1, **common)
+    fitting: dict[str, Any] = {"coalitions": coalitions, "seed": seed, "bf16": bf16}
+    job: dict[str, Any] = {
+        "version": __version__,
+        "digest": digest(model),
+        "texts": _text_digest(pairs),
+        "layers": list(chosen),
+    }
+    job |= {"law": law, "removal": removal, "max_length": length, "level": level, **fitting}
+    with ExitStack() as stack:
+        passes = None
+        if keep is not None:
+            passes = stack.enter_context(Passes(keep, job, resume=begun(keep)))
+            common["kept"] = passes
+        observed = observe(model, tokenizer, pairs[held:], chosen, **fitting, **common)
+        others = observe(model, tokenizer, pairs[:held], chosen, coalitions=_HELD_COALITIONS, seed=seed + 1, **common)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         game = GroundedGame(observed.states[0].shape[-1], observed.logits[0].shape[-1], **options)
-    fit_games(game, observed, steps=steps, seed=seed, progress=progress)
+    watching = max(1, min(_MOST_WATCHED, int(_HELD_OUT * len(observed)))) if patience is not None else 0
+    fitted_on, watched = observed.split(watching) if 0 < watching < len(observed) else (observed, None)
+    way: dict[str, Any] = {"watched": watched, "patience": patience or 1, "progress": progress}
+    best = fit_games(game, fitted_on, steps=steps, seed=seed, **way)
     for parameter in game.parameters():  # as they are stored, so that what is loaded plays the same game
         parameter.data = parameter.data.half().float()
     game.games.mean.copy_(game.games.mean.half().float())
@@ -383,9 +430,29 @@ def ground(
         "coalitions": coalitions,
         "law": law,
         "steps": steps,
+        "best_step": best,
         "seed": seed,
         "bf16": bf16,
     }
     record |= {"held_out": len(others), **fit_quality(game, others)}
     rest: dict[str, Any] = {"output": output, "parts": len(pairs[0]), "level": level}
-    return Explainer(game, chosen, removal, digest(model), game.games.options, record, model, tokenizer, **rest)
+    fitted = Explainer(game, chosen, removal, digest(model), game.games.options, record, model, tokenizer, **rest)
+    fitted = replace(fitted, record={**record, "check_error": _check_errors(fitted, pairs[:held])})
+    if passes is not None:
+        passes.discard()
+    return fitted
+
+
+def _check_errors(explainer: Explainer, texts: Sequence[tuple[str, ...]]) -> dict[str, float]:
+    """How far the explainer is off where texts are checked: the usual error, and what only a twentieth is beyond."""
+    before = getattr(explainer.model, "explainer", None)
+    classifier, errors = explainer.classifier, list[float]()
+    for text in texts[:_CHECKED]:
+        try:
+            why = explain(classifier, text[0], text[1] if len(text) > 1 else None, level=explainer.level)
+        except ValueError:  # no word in it
+            continue
+        errors.append(why.diagnostics["check_error"])
+    classifier.explainer = before
+    found = torch.tensor(errors or [torch.nan]).double()
+    return {"texts": len(errors), "median": float(found.median()), "p95": float(found.quantile(0.95))}

@@ -9,6 +9,7 @@ the model but hidden states and logits, so any sequence classifier of transforme
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,13 +22,17 @@ from neurogame.data.batching import padding_right, sorted_batches
 from neurogame.data.removal import Mode, Removal
 from neurogame.data.words import Level
 from neurogame.grounding.coalitions import Law, centred, r_squared, tokens_of
-from neurogame.grounding.texts import WORDS, WordRows, as_texts, coalitions_of
+from neurogame.grounding.texts import WORDS, Coalitions, WordRows, as_texts, coalitions_of
 from neurogame.modeling.checking import ModelError
 from neurogame.outputs import Output, output_of
 from neurogame.readout import GameTerms, LinearReadout, NormGames
 
 Progress = Callable[[int], object]  # told how many forward passes have just been done
+Kept = Callable[[Callable[[], dict[str, Tensor]]], dict[str, Tensor]]  # see `grounding.passes`
 BATCH = 64  # texts per forward pass
+PATIENCE = 6  # looks at texts that are not fitted, without a better one, after which a fit is over
+_LOOKS = 20  # in all, if it goes to its end
+_WORTH = 50  # steps from which on that is worth the time
 LEARNING_RATE = 1e-3
 _STATISTICS = 20_000  # tokens from which mean and spread of the states are taken
 
@@ -77,6 +82,14 @@ class Observed:
     def __len__(self) -> int:
         return len(self.states)
 
+    def split(self, count: int) -> tuple["Observed", "Observed"]:
+        """All but the last `count` texts, and these."""
+        return self._part(slice(-count)), self._part(slice(-count, None))
+
+    def _part(self, rows: slice) -> "Observed":
+        columns = self.states[rows], self.word_of[rows], self.members[rows], self.logits[rows]
+        return Observed(*columns, self.empty, self.rivals)
+
     def batch(self, rows: Sequence[int]) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """(states, members by token, players, real tokens) as a `GroundedGame` takes them, and logits; padded."""
         tokens = max(len(self.states[i]) for i in rows)
@@ -107,6 +120,7 @@ def observe(
     bf16: bool = False,
     level: Level = "word",
     output: Output | None = None,
+    kept: Kept | None = None,
     progress: Progress | None = None,
 ) -> Observed:
     """The states of each text, and the logits of `coalitions` of its words and of the whole.
@@ -124,6 +138,7 @@ def observe(
         bf16: autocast the passes: half of the time where the processor has instructions for it, answers to two digits.
         level: whether a player is a word, a token or a sentence.
         output: what the logits mean, see `neurogame.outputs`; None: as the configuration says.
+        kept: gives the next batch, as it was kept before or by the function it is given; see `grounding.passes`.
         progress: told of each batch how many passes it was.
 
     Returns:
@@ -145,16 +160,9 @@ def observe(
     observed: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]] = {}
     model.eval()
     for batch in coalitions_of(encoded, tokenizer, coalitions, law, batch_size=BATCH, generator=generator):
-        whole = _answer(model, batch.inputs, bf16=bf16, output_hidden_states=True)
-        hidden = hidden_states(model, whole)
-        states = stored(torch.cat([hidden[layer] for layer in layers], -1))
-        parts = [_answer(model, part, bf16=bf16) for part in batch.without(remover)]
-        logits = torch.stack([answer.logits.float().cpu() for answer in (*parts, whole)], 1)
-        if not bool(logits.isfinite().all()):
-            raise ModelError(
-                f"the logits of {type(model).__name__} are NaN or infinite; its training has probably diverged, or its "
-                f"numbers overflow ({model.dtype})"
-            )
+        make = partial(_passes, model, batch, layers, remover, bf16=bf16)
+        answers = make() if kept is None else kept(make)
+        states, logits = answers["states"], answers["logits"]
         for row, i in enumerate(batch.places):
             word_of, real = batch.word_of[row], batch.real[row]
             n = int(word_of.max()) + 1
@@ -193,6 +201,23 @@ def stored(states: Float[Tensor, "rows tokens dim"]) -> Float[Tensor, "rows toke
     return states.float().clamp(-most, most).half().cpu()
 
 
+def _passes(
+    model: PreTrainedModel, batch: Coalitions, layers: Sequence[int], remover: Removal, *, bf16: bool
+) -> dict[str, Tensor]:
+    """States of the whole texts, and logits of each coalition and of the whole."""
+    whole = _answer(model, batch.inputs, bf16=bf16, output_hidden_states=True)
+    hidden = hidden_states(model, whole)
+    states = stored(torch.cat([hidden[layer] for layer in layers], -1))
+    parts = [_answer(model, part, bf16=bf16) for part in batch.without(remover)]
+    logits = torch.stack([answer.logits.float().cpu() for answer in (*parts, whole)], 1)
+    if not bool(logits.isfinite().all()):
+        raise ModelError(
+            f"the logits of {type(model).__name__} are NaN or infinite; its training has probably diverged, or its "
+            f"numbers overflow ({model.dtype})"
+        )
+    return {"states": states, "logits": logits}
+
+
 def _answer(model: PreTrainedModel, batch: dict[str, Tensor], *, bf16: bool = False, **options: Any) -> Any:
     with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
         return model(**{name: column.to(model.device) for name, column in accepted(model, batch).items()}, **options)
@@ -208,8 +233,10 @@ def fit_games(
     weight_decay: float = 0.01,
     seed: int = 0,
     standardise: bool = True,
+    watched: Observed | None = None,
+    patience: int = PATIENCE,
     progress: Progress | None = None,
-) -> None:
+) -> int:
     """Least squares of logits(C) on what was observed, centred over labels that compete; b is what is said of nothing.
 
     Args:
@@ -221,7 +248,13 @@ def fit_games(
         weight_decay: of AdamW.
         seed: of the order of the texts.
         standardise: whether to take mean and spread of the states anew first; not for games that are trained already.
+        watched: texts that are not fitted: R² on them is looked at now and then, the best game is kept, and the fit is
+            over once it has not become better for long. None: the last game is kept.
+        patience: looks without a better game after which it is over; there are some twenty if it goes to its end.
         progress: told after each step.
+
+    Returns:
+        The step at which the game that is kept was reached.
 
     Example:
         >>> fit_games(game, observed, steps=1000)  # doctest: +SKIP
@@ -239,10 +272,11 @@ def fit_games(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, steps, pct_start=0.1)
     generator = torch.Generator().manual_seed(seed)
     order: list[list[int]] = []
+    best = _Best(patience)
     game.train()
     with torch.random.fork_rng(devices=[]):  # what spins that gate V draw, too, belongs to the seed
         torch.manual_seed(seed)
-        for _ in range(steps):
+        for step in range(1, steps + 1):
             if not order:
                 order = _grouped([len(x) for x in observed.states], batch_size, generator)
             inputs, logits = observed.batch(order.pop())
@@ -254,10 +288,41 @@ def fit_games(
             schedule.step()
             if progress is not None:
                 progress(1)
+            if watched is not None and steps >= _WORTH and (step % -(-steps // _LOOKS) == 0 or step == steps):
+                best.look(game, fit_quality(game, watched)["r2"], step)
+                game.train()
+                if best.is_over:
+                    if progress is not None:
+                        progress(steps - step)
+                    break
+    if best.state is not None:
+        game.load_state_dict(best.state)
     with torch.no_grad():  # what is common to all labels was not fitted, and is no answer
         game.readout.out.weight -= game.readout.out.weight.mean(0, keepdim=True) if observed.rivals else 0.0
     game.readout.out.bias.requires_grad = True
     game.eval()
+    return best.step or steps
+
+
+@dataclass
+class _Best:
+    """The best game so far, by R² on texts that are not fitted."""
+
+    patience: int
+    r2: float = float("-inf")
+    step: int = 0
+    state: dict[str, Tensor] | None = None
+    waited: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.waited >= self.patience
+
+    def look(self, game: GroundedGame, r2: float, step: int) -> None:
+        self.waited += 1
+        if r2 > self.r2 or self.state is None:
+            self.r2, self.step, self.waited = r2, step, 0
+            self.state = {name: x.clone() for name, x in game.state_dict().items()}
 
 
 def _grouped(lengths: list[int], size: int, generator: torch.Generator) -> list[list[int]]:

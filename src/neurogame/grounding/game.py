@@ -22,6 +22,7 @@ class WordGame:
         source: "readout" where the game is the model's own classifier, "explainer" where it was fitted to one.
         removal: how words are taken out of the texts that it predicts.
         r2: how well it predicted the model on held-out coalitions when it was fitted; None where that is not known.
+        limit: how far it missed the checks of all but a twentieth of the held-out texts, in logits; None: not known.
     """
 
     V: Float[Tensor, "heads words dim"]
@@ -31,6 +32,7 @@ class WordGame:
     source: Source = "readout"
     removal: Mode = "delete"
     r2: float | None = None
+    limit: float | None = None
 
     @classmethod
     def of(
@@ -43,6 +45,7 @@ class WordGame:
         source: Source = "readout",
         removal: Mode = "delete",
         r2: float | None = None,
+        limit: float | None = None,
     ) -> "WordGame":
         """From the games of a batch of one text; `members` is 1 where a token belongs to a word."""
         V, a = terms.V[0].detach().float().cpu(), terms.anchor[0].detach().float().cpu()
@@ -51,7 +54,7 @@ class WordGame:
         outside = V.sum(1) - (members @ V).sum(1)  # (heads, dim): players that are no words
         inside = a + outside
         shift = R @ (inside.norm(dim=-1) - a.norm(dim=-1))
-        return cls(members @ V, inside, R, base + shift, source, removal, r2)
+        return cls(members @ V, inside, R, base + shift, source, removal, r2, limit)
 
     @property
     def players(self) -> int:

@@ -8,6 +8,8 @@ pass gives φ, β and J_ij of ℓ, exact up to twelve words. That is what the ga
 
 - *checked*: the words that the game says swing the answer, and the words of the rationale, are taken out or left alone
   for real, in one batch. Only what the model itself confirms is reported as a swing word or as a rationale.
+- *trusted*: the same passes say how far a fitted game is off on this very text. An explainer knows how far it was off
+  on texts that were held out of its fit; beyond what all but a twentieth of them had, the text is called unlike them.
 - *refined*: `samples` real coalitions with the game as control variate, see `refine`.
 
 The shares add up: Σφ = ℓ(N) − ℓ(∅) of the game. For a model with a game readout these are the model's own logits; for
@@ -70,7 +72,7 @@ def _attribution(reading: Reading, question: Question, claims: "Claims") -> Attr
     phi, J = values.shapley[0], values.coupling[0]
     errors = {"shapley_se": values.shapley_se[0], "banzhaf_se": values.banzhaf_se[0]}
     ends = game.logits(torch.tensor([[False], [True]]).expand(2, n))
-    missed = reading.nli.outputs.centred(ends[1] - reading.logits)
+    off = reading.nli.outputs.centred(ends[1] - reading.logits)
     diagnostics: dict[str, Any] = {
         "grounded": game.source,
         "exact": values.exact,
@@ -80,7 +82,7 @@ def _attribution(reading: Reading, question: Question, claims: "Claims") -> Attr
         "origin": float(ends[0] @ direction),
         "outside": 0.0,
         "total": float((ends[1] - ends[0]) @ direction),
-        "logit_error": float(missed.abs().max()),
+        "logit_error": float(off.abs().max()),
         "r2": game.r2,
     }
     if refined:
@@ -184,6 +186,7 @@ class Trial:
         }
         diagnostics: dict[str, Any] = {"checked": True, "check_passes": len(answers), "swing_to": becomes}
         diagnostics["without"] = {str(i): p for i, p in gone.items()}  # probabilities without that word
+        diagnostics |= missed(reading, _game(reading), self.tried, answers)
         if rationale is not None:
             place = len(singles) + next(k for k, C in enumerate(self.sets) if _places(C) == rationale)
             diagnostics["rationale_alone"] = dict(zip(outputs.labels, probabilities[place].tolist(), strict=True))
@@ -198,12 +201,31 @@ def tried_scores(reading: Reading, game: WordGame, question: Question) -> Claims
     whole = torch.ones(1, n, dtype=torch.bool)
     change = (game.logits(~torch.eye(n, dtype=torch.bool)) - game.logits(whole)) @ direction
     singles = sorted(change.abs().argsort(descending=True, stable=True).tolist()[:SINGLES])
-    answers = evaluate(reading, torch.stack([_without(n, i) for i in singles]), game.removal).tolist()
+    tried = torch.stack([_without(n, i) for i in singles])
+    answers = evaluate(reading, tried, game.removal).double()
     scores = {
         str(reading.units.read[i]): dict(zip(reading.nli.labels, row, strict=True))
-        for i, row in zip(singles, answers, strict=True)
+        for i, row in zip(singles, answers.tolist(), strict=True)
     }
-    return Claims((), None, {"checked": True, "check_passes": len(singles), "swing_to": [], "without": scores})
+    told: dict[str, Any] = {"checked": True, "check_passes": len(singles), "swing_to": [], "without": scores}
+    return Claims((), None, {**told, **missed(reading, game, tried, answers)})
+
+
+def missed(
+    reading: Reading, game: WordGame, tried: Bool[Tensor, "sets words"], answers: Float[Tensor, "sets labels"]
+) -> dict[str, Any]:
+    """How far a fitted game is off on the sets that were tried, and whether that is more than it usually was.
+
+    Returns:
+        check_error: root mean square over sets and labels, in logits; check_limit: what all but a twentieth of the
+        held-out texts had, None where too few were held out; unlike: whether the one is beyond the other.
+    """
+    if game.source != "explainer":
+        return {}
+    gap = reading.nli.outputs.centred(game.logits(tried) - answers)
+    error = float(gap.square().mean().sqrt())
+    unlike = None if game.limit is None else error > game.limit
+    return {"check_error": error, "check_limit": game.limit, "unlike": unlike}
 
 
 def _alone(reading: Reading, game: WordGame, question: Question) -> tuple[bool, Float[Tensor, "words labels"]]:
