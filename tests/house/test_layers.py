@@ -29,7 +29,7 @@ ROOMS = (
     ("game", "sampling", "kernels", "marginals", "couplings", "values", "exact"),  # the paper: games
     ("coupling_products", "spectrum", "implicit_gradient", "ising", "attention"),  # and spins
     ("query_game", "players", "self_attention"),
-    ("readout", "hamiltonian"),
+    ("readout", "hamiltonian", "example"),
     ("modeling",),
     ("",),  # neurogame/__init__.py: all names, imported when they are asked for
     ("data",),
