@@ -54,7 +54,7 @@ def needs_gradient(*tensors: Tensor | None) -> bool:
 
 
 def library() -> ctypes.CDLL | None:
-    """The compiled loops, built if they are not there yet; None where they cannot be had."""
+    """The compiled loops, built if they are not there yet; None where they are not available."""
     return _found()[0]
 
 
@@ -83,7 +83,7 @@ def _found() -> tuple[ctypes.CDLL | None, str]:
                 reason = f"{' '.join(str(error).split()):.300}"
                 _log.info("kernels: %s", reason)
     if compiler is not None:
-        _log.warning("the compiled loops cannot be had (%s): plain PyTorch computes instead, slower", reason)
+        _log.warning("compiled loops are not available (%s): plain PyTorch is used, which is slower", reason)
     return None, reason
 
 
