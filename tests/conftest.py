@@ -51,7 +51,7 @@ def random():
 @pytest.fixture
 def toy():
     """The paper's "not good movie" value table."""
-    from neurogame_bench.example import TABLE
+    from neurogame.example import TABLE
 
     return torch.tensor(TABLE, dtype=torch.float64)
 

@@ -3,11 +3,9 @@
     attention, throughput, values, couplings   `run` measures, `table` and `figure` show
     explanations                               the same for the methods of explanation, on a user's own data
     faithfulness                               the metrics of explanations
-    fragments                                  pairs of plain English by phenomenon, generated: training data and probes
-    example                                    the paper's worked example, recomputed
     intervals, effects                         bootstrap intervals, paired comparisons, verdicts
     study, pages                               runs that can be resumed, and tables that are kept in pages
 
 The package stands beside `neurogame` and is installed with it; the libraries it compares with are the extra
-`neurogame[bench]`. It imports `neurogame`; of `neurogame` only verbs and `data.fragments` import it.
+`neurogame[bench]`. It imports `neurogame`; of `neurogame` only the command line imports it.
 """

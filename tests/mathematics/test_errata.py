@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from neurogame import NeuroGameAttention, exact, ising, values
-from neurogame_bench.example import PAPER_COUPLING, PAPER_FIELD, PAPER_SPINS, TABLE
+from neurogame.example import PAPER_COUPLING, PAPER_FIELD, PAPER_SPINS, TABLE
 
 F64 = torch.float64
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from neurogame import NeuroGameAttention, exact, game, ising, values
-from neurogame_bench.example import PAPER_COUPLING, PAPER_FIELD, PAPER_SPINS
+from neurogame.example import PAPER_COUPLING, PAPER_FIELD, PAPER_SPINS
 
 F64 = torch.float64
 

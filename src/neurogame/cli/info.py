@@ -5,7 +5,7 @@ from neurogame.cli import common
 
 def example(as_json: common.Json = False) -> None:
     """The paper's "not good movie", recomputed: exact values, both estimators, spins, and what the paper prints."""
-    from neurogame_bench.example import recompute, render
+    from neurogame.example import recompute, render
 
     results = recompute()
     if as_json:

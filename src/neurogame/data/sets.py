@@ -10,8 +10,9 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from neurogame.data import fragments
 from neurogame.data.formats import STDIN, kind_of
 from neurogame.data.grammar import generate
 from neurogame.data.pairs import DataError, Malformed, Pair, PairDataset, concatenate
@@ -28,12 +29,12 @@ HUB_IDS = {
     "anli": "facebook/anli",
 }
 TOY = {"toy/train": (4000, 0), "toy/dev": (600, 1)}  # pairs, seed
-FRAGMENTS: dict[str, tuple[int, int, Literal["train", "dev", "test"]]] = {  # pairs, seed, part
+FRAGMENTS: dict[str, tuple[int, int, fragments.Part]] = {  # pairs, seed, part
     "fragments/train": (12_000, 0, "train"),
     "fragments/dev": (1500, 1, "dev"),
     "fragments/test": (1500, 2, "test"),
 }
-PROBES = {f"fragments/probe_{name}": name for name in ("order", "negation", "quantifier", "time")}
+PROBES = {f"fragments/probe_{name}": name for name in fragments.PROBES}
 _PLAIN_FOLDERS = ("", "train/", "eval/")
 _SUBSTITUTES = {"validation": "dev", "valid": "dev", "val": "dev", "trial": "dev", "training": "train"}
 
@@ -225,8 +226,10 @@ def load(
     name = resolve(given)
     if name in TOY:
         return _toy(name).take(limit)
-    if name in FRAGMENTS or name in PROBES:
-        return _fragments(name).take(limit)
+    if name in FRAGMENTS:
+        return fragments.generate(*FRAGMENTS[name]).take(limit)
+    if name in PROBES:
+        return fragments.probe(PROBES[name]).take(limit)
     split = SPLITS[name]
     folder = Path(root if root is not None else os.environ.get(ROOT_VARIABLE) or "data")
     present = next(((layout, files) for layout in split.layouts if (files := _present(folder, layout))), None)
@@ -273,12 +276,6 @@ def _toy(name: str) -> PairDataset:
         seen = {(pair.premise, pair.hypothesis) for pair in generate(*TOY["toy/train"])}
         pairs = pairs.filter(lambda pair: (pair.premise, pair.hypothesis) not in seen)
     return PairDataset(pairs.pairs, name, pairs.source)
-
-
-def _fragments(name: str) -> PairDataset:
-    from neurogame.data import fragments  # its grammar, of the sibling package, is read when it is needed
-
-    return fragments.generate(*FRAGMENTS[name]) if name in FRAGMENTS else fragments.probe(PROBES[name])
 
 
 def _from_hub(name: str, part: str, rule: Rule, on_error: OnError, limit: int | None) -> PairDataset:

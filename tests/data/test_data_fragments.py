@@ -11,12 +11,11 @@ from itertools import pairwise
 
 import pytest
 
-from neurogame.data import DataError, load
+from neurogame.data import DataError, fragments, load
 from neurogame.data.forms import relations
-from neurogame_bench import fragments
-from neurogame_bench.fragments.form_tables import condition, table, worlds
-from neurogame_bench.fragments.inflection import Phrase, Verb, plural
-from neurogame_bench.fragments.lexicon import KINDS, lexicon
+from neurogame.data.fragments.form_tables import condition, table, worlds
+from neurogame.data.fragments.inflection import Phrase, Verb, plural
+from neurogame.data.fragments.lexicon import KINDS, lexicon
 
 LABELS = ("entailment", "neutral", "contradiction")
 PHENOMENA = tuple(fragments.PHENOMENA)

@@ -1,8 +1,8 @@
 """Noun phrases and adjuncts drawn from a lexicon: "the young cook", "Anna", "the sailors", " in the park"."""
 
 from neurogame.data.forms import Draw
-from neurogame_bench.fragments.inflection import Phrase, plural
-from neurogame_bench.fragments.lexicon import GOODS, Lexicon
+from neurogame.data.fragments.inflection import Phrase, plural
+from neurogame.data.fragments.lexicon import GOODS, Lexicon
 
 
 def persons(draw: Draw, words: Lexicon, count: int) -> list[Phrase]:

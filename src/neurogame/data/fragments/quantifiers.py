@@ -5,11 +5,11 @@ from itertools import product
 from typing import Any
 
 from neurogame.data.forms import Condition, Draw, Form
-from neurogame_bench.fragments.english import section
-from neurogame_bench.fragments.form_tables import Fragment, fragment, worlds
-from neurogame_bench.fragments.inflection import Verb, plural
-from neurogame_bench.fragments.lexicon import GOODS, Lexicon
-from neurogame_bench.fragments.noun_phrases import persons
+from neurogame.data.fragments.english import section
+from neurogame.data.fragments.form_tables import Fragment, fragment, worlds
+from neurogame.data.fragments.inflection import Verb, plural
+from neurogame.data.fragments.lexicon import GOODS, Lexicon
+from neurogame.data.fragments.noun_phrases import persons
 
 ENGLISH = section("quantifiers")
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 
 from neurogame.data.forms import Draw
-from neurogame_bench.fragments.english import section
-from neurogame_bench.fragments.form_tables import Fragment, fragment, worlds
-from neurogame_bench.fragments.inflection import Verb, plural
-from neurogame_bench.fragments.lexicon import COLOURS, GOODS, WIDER, Lexicon
-from neurogame_bench.fragments.noun_phrases import persons
-from neurogame_bench.fragments.quantifiers import crowds, quantified
+from neurogame.data.fragments.english import section
+from neurogame.data.fragments.form_tables import Fragment, fragment, worlds
+from neurogame.data.fragments.inflection import Verb, plural
+from neurogame.data.fragments.lexicon import COLOURS, GOODS, WIDER, Lexicon
+from neurogame.data.fragments.noun_phrases import persons
+from neurogame.data.fragments.quantifiers import crowds, quantified
 
 ENGLISH = section("lexical")
 

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 from zlib import crc32
 
-from neurogame_bench.fragments.english import section
-from neurogame_bench.fragments.inflection import Verb
+from neurogame.data.fragments.english import section
+from neurogame.data.fragments.inflection import Verb
 
 FEWEST = 2  # words that a class must have held out; otherwise it is shared
 ENGLISH = section("words")

@@ -18,8 +18,8 @@ from itertools import pairwise, product
 from typing import Any, Literal
 
 from neurogame.data.forms import Condition, Draw, Form, Language, relations
-from neurogame_bench.fragments.lexicon import MOODS, Lexicon
-from neurogame_bench.fragments.noun_phrases import persons
+from neurogame.data.fragments.lexicon import MOODS, Lexicon
+from neurogame.data.fragments.noun_phrases import persons
 
 World = Mapping[str, int]
 BESIDE = ("beside", 0)  # the atom of a fact that has nothing to do with the forms

@@ -34,20 +34,20 @@ from zlib import crc32
 import numpy as np
 
 from neurogame.data.forms import Balance, Draw, Form, balance, sentence
+from neurogame.data.fragments.adverbs import adverb
+from neurogame.data.fragments.arguments import relative, roles
+from neurogame.data.fragments.attachments import attachment
+from neurogame.data.fragments.english import section
+from neurogame.data.fragments.events import implicative, time
+from neurogame.data.fragments.form_tables import Fragment
+from neurogame.data.fragments.lexical import antonym, kind
+from neurogame.data.fragments.lexicon import Lexicon, lexicon
+from neurogame.data.fragments.logic import conditional, conjunction, negation
+from neurogame.data.fragments.numbers import number
+from neurogame.data.fragments.quantifiers import quantifier
+from neurogame.data.fragments.reports import attitude, modal
 from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed, unlike
 from neurogame.labels import LABELS
-from neurogame_bench.fragments.adverbs import adverb
-from neurogame_bench.fragments.arguments import relative, roles
-from neurogame_bench.fragments.attachments import attachment
-from neurogame_bench.fragments.english import section
-from neurogame_bench.fragments.events import implicative, time
-from neurogame_bench.fragments.form_tables import Fragment
-from neurogame_bench.fragments.lexical import antonym, kind
-from neurogame_bench.fragments.lexicon import Lexicon, lexicon
-from neurogame_bench.fragments.logic import conditional, conjunction, negation
-from neurogame_bench.fragments.numbers import number
-from neurogame_bench.fragments.quantifiers import quantifier
-from neurogame_bench.fragments.reports import attitude, modal
 
 Part = Literal["train", "dev", "test"]
 PHENOMENA: dict[str, Callable[[Lexicon], tuple[Fragment, ...]]] = {

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from neurogame_bench.fragments.english import section
+from neurogame.data.fragments.english import section
 
 ENGLISH = section("inflection")
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from neurogame.data.forms import Draw
-from neurogame_bench.fragments.english import section
-from neurogame_bench.fragments.form_tables import Fragment, fragment, worlds
-from neurogame_bench.fragments.inflection import Phrase, Verb
-from neurogame_bench.fragments.lexicon import Lexicon
-from neurogame_bench.fragments.noun_phrases import persons
+from neurogame.data.fragments.english import section
+from neurogame.data.fragments.form_tables import Fragment, fragment, worlds
+from neurogame.data.fragments.inflection import Phrase, Verb
+from neurogame.data.fragments.lexicon import Lexicon
+from neurogame.data.fragments.noun_phrases import persons
 
 ENGLISH = section("events")
 
