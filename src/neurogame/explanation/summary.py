@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from neurogame.explanation.cautions import cautions
 from neurogame.printing import cut
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 _MISSED = 1.0  # logits by which an explainer may miss the whole text
 _NOISY = 0.25  # an error of this share of the largest score is worth a warning
+_ANSWERS = 3  # premise–hypothesis pairs that are drawn as lines
+_STRONG = 0.5  # of the strongest such pair: weaker ones are not drawn
+_AUDIBLE = 0.05  # of the largest score: where no pair reaches it, the two texts do not answer each other
 _FOLDED = 8  # words not read, from which on a run of them is only counted
 
 
@@ -122,20 +126,43 @@ def sentence(ex: Explanation) -> str:
 
     *Contradiction (98 %): "Nobody" against "sleeping". Without "Nobody" the model would say entailment (91 %).*
     """
+    about = _about(ex)
+    joint = " " if about.startswith("rather") else "; "
+    return f"{_head(ex)}{joint + about if about else ''}: {_why(ex)}"
+
+
+def reasons(ex: Explanation) -> str:
+    """The same without the answer, for where that is shown already; empty where the method speaks of no label."""
+    if ex.target is None:
+        return ""
+    about = _about(ex)
+    return f"{about[0].upper()}{about[1:]}: {_why(ex)}" if about else _why(ex)
+
+
+def _head(ex: Explanation) -> str:
     said = ex.prediction
-    head = f"{said.label.capitalize()} ({_percent(said.probabilities[said.label])})"
-    other = "" if ex.contrast is None else f" rather than {ex.contrast}"
-    head += other if ex.target in (None, said.label) else f"; what speaks for {ex.target}{other}"
+    return f"{said.label.capitalize()} ({_percent(said.probabilities[said.label])})"
+
+
+def _about(ex: Explanation) -> str:
+    """What is explained, where that is not simply the answer."""
+    other = "" if ex.contrast is None else f"rather than {ex.contrast}"
+    if ex.target in (None, ex.prediction.label):
+        return other
+    return f"what speaks for {ex.target} {other}".strip()
+
+
+def _why(ex: Explanation) -> str:
     top = [i for i in ranked(ex) if ex.scores[i] > 0][:2]
     answer = None if not top else _answered(ex, top[0])
     if answer is not None:
-        between = "against" if (ex.target or said.label) == "contradiction" else "with"
+        between = "against" if (ex.target or ex.prediction.label) == "contradiction" else "with"
         reason = f"{_quoted(ex, top[0])} {between} {_quoted(ex, answer)}"
     elif top:
         reason = " and ".join(_quoted(ex, i) for i in top)
     else:
         reason = "no word speaks for it by itself"
-    return f"{head}: {reason}. {_consequence(ex)}".strip()
+    return f"{reason}. {_consequence(ex)}".strip()
 
 
 def _answered(ex: Explanation, word: int) -> int | None:
@@ -178,6 +205,39 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def answers(ex: Explanation) -> list[tuple[int, int, float]]:
+    """Words of the premise and of the hypothesis that answer each other: (i, j, J_ij), only the strong pairs."""
+    strongest = ex.answers(_ANSWERS)
+    if not strongest:
+        return []
+    error = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
+    least = max(_STRONG * abs(strongest[0][2]), _AUDIBLE * max(map(abs, ex.scores), default=0.0), error)
+    return [pair for pair in strongest if abs(pair[2]) >= least]
+
+
+def checks(ex: Explanation) -> list[dict[str, Any]]:
+    """What was tried on the model itself: a word deleted, or all words but some, and what it then said.
+
+    `kind` is "without" or "alone", `words` their indices, `label` and `probability` what the model says then, `kept`
+    the probability that is left of its first answer. The rationale first, then by what is left of the answer.
+    """
+    tried: list[tuple[str, tuple[int, ...], dict[str, float]]]
+    tried = [("without", (int(i),), p) for i, p in (ex.diagnostics.get("without") or {}).items()]
+    alone = ex.diagnostics.get("rationale_alone")
+    tried += [("alone", ex.rationale, alone)] if alone and ex.rationale else []
+    found = [
+        {
+            "kind": kind,
+            "words": list(words),
+            "label": (label := max(then, key=then.__getitem__)),
+            "probability": then[label],
+            "kept": then.get(ex.prediction.label, 0.0),
+        }
+        for kind, words, then in tried
+    ]
+    return sorted(found, key=lambda check: (check["kind"] == "without", check["kept"]))
+
+
 def poles(ex: Explanation) -> tuple[str, str]:
     """What a negative and a positive score mean."""
     if ex.target is None:
@@ -199,6 +259,7 @@ def warnings(ex: Explanation) -> list[str]:
 
 def _warnings(ex: Explanation) -> Iterator[str]:
     facts = ex.diagnostics
+    yield from cautions(ex.premise, ex.hypothesis)
     if facts.get("truncated"):
         cut = facts["truncated"]
         yield f"{counted(len(cut), 'word')} of the pair not read: it is longer than {facts.get('max_length')} tokens"

@@ -131,5 +131,5 @@ def _entry(
         "label": label,
         "probability": ex.prediction.probabilities[label],
         "gold": None if gold in (None, label) else str(gold),
-        "sides": sides(ex, numbers=False),
+        "sides": sides(ex),
     }
