@@ -3,6 +3,7 @@
 A tiny model behind a real server, and the Chromium of the machine; where there is none these tests are skipped.
 """
 
+import csv
 import json
 import os
 import re
@@ -24,6 +25,8 @@ from playwright.sync_api import expect, sync_playwright
 
 from neurogame import Explanation
 from neurogame.explanation import summary, what_if
+from neurogame.explanation.measured import measured
+from neurogame.explanation.views.drawing import DRAWING
 from neurogame.nli import NLI
 from neurogame.serving import server
 from neurogame.serving.settings import Settings
@@ -33,6 +36,7 @@ EXECUTABLE = os.environ.get("NEUROGAME_CHROMIUM") or next(filter(None, map(shuti
 pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason=f"no Chromium is found on this machine ({', '.join(NAMES)})")
 
 PAIR = ("two dogs sleep .", "the dogs run .")
+LINK = f"#p={PAIR[0]}&h={PAIR[1]}&m=decision"
 PATIENCE = 30_000  # ms: a machine may be busy
 expect.set_options(timeout=PATIENCE)
 
@@ -99,9 +103,20 @@ def opened(browser, address):
 
 @pytest.fixture
 def page(opened):
-    found = opened(f"#p={PAIR[0]}&h={PAIR[1]}")
+    found = opened(LINK)
     expect(words(found)).to_have_count(8)
     return found
+
+
+@pytest.fixture(scope="module")
+def many_page(browser, address):
+    """One page for all texts that are no pairs: they ask nothing of the server."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator("#main")).to_have_attribute("data-busy", "false")
+    yield page
+    context.close()
 
 
 def words(page):
@@ -125,10 +140,12 @@ def test_typing_predicts(page, nli):
     said = nli.predict("nobody sings .", "a man sings a song .")
     expect(words(page)).to_have_count(9)
     expect(page.locator("#said")).to_have_text(
-        f"{said.label.capitalize()} with probability {said.probabilities[said.label]:.3f}"
+        f"{said.label.capitalize()} {100 * said.probabilities[said.label]:.0f} %"
     )
     for row, (label, p) in zip(page.locator("#labels li").all(), said.probabilities.items(), strict=True):
-        expect(row).to_have_text(f"{label}{p:.3f}")
+        expect(row).to_have_text(f"{label}{100 * p:.1f} %")
+    found = nli.explain("nobody sings .", "a man sings a song .", method="decision")
+    expect(page.locator("#reasons")).to_have_text(summary.reasons(found))
 
 
 def test_an_example_is_one_click_and_nothing_is_no_error(page):
@@ -142,7 +159,7 @@ def test_an_example_is_one_click_and_nothing_is_no_error(page):
     expect(page.locator("#said")).to_have_text("Type two sentences, or pick an example.")
     expect(page.locator("#words")).to_be_hidden()
     expect(page.locator("#problem")).to_be_hidden()
-    expect(page.get_by_role("button", name="Download JSON")).to_be_disabled()
+    expect(page.get_by_role("button", name="Download JSON")).to_be_hidden()
     expect(chip).to_have_attribute("aria-pressed", "false")
 
 
@@ -165,10 +182,12 @@ def test_an_example_that_the_model_gets_wrong_says_so(page, nli):
 
 def test_the_prediction_does_not_wait_for_a_slow_explanation(page, nli):
     held = []
-    page.route("**/explain", lambda route: held.append(route))
+    page.route(
+        "**/explain", lambda route: held.append(route) if "nobody" in route.request.post_data else route.continue_()
+    )
     page.fill("#premise", "nobody sings .")
     said = nli.predict("nobody sings .", PAIR[1])
-    expect(page.locator("#said")).to_contain_text(f"{said.probabilities[said.label]:.3f}")
+    expect(page.locator("#labels .said")).to_contain_text(f"{100 * said.probabilities[said.label]:.1f} %")
     expect(page.locator("#main")).to_have_attribute("data-busy", "true")
     expect(words(page)).to_have_count(8)  # still of the pair before, and faded
     held[0].continue_()
@@ -193,47 +212,106 @@ def test_a_newer_question_aborts_the_older(page):
     expect(page.locator("#problem")).to_be_hidden()
 
 
-def test_presence_is_a_method_of_the_page(page, nli):
-    expect(page.locator("#method option[value=presence]")).to_have_text("presence")
-    page.select_option("#method", "presence")
-    found = nli.explain(*PAIR, method="presence")
-    strongest = max(range(8), key=lambda i: abs(found.scores[i]))
-    number = summary.signed(found.scores[strongest], summary.digits(found.scores))
+def methods(page):
+    """The part where other methods are, opened."""
+    if not page.locator("#methods").is_visible():
+        page.locator("#others > summary").click()
+    return page.locator("#methods")
+
+
+def row(page, name):
+    return methods(page).locator(f"article[data-method={name}]")
+
+
+def use(page, name):
+    row(page, name).get_by_role("button", name="use it above").click()
+
+
+def strongest_of(found):
+    i = max(range(len(found.words)), key=lambda i: abs(found.scores[i]))
+    return i, summary.signed(found.scores[i], summary.digits(found.scores))
+
+
+def test_the_recommended_method_is_the_first(opened, nli):
+    """For a model without a grounded game that is "presence"; the page has tried its strongest words itself."""
+    page = opened(f"#p={PAIR[0]}&h={PAIR[1]}")
+    found = nli.explain(*PAIR)
+    assert found.method == "presence"
+    strongest, number = strongest_of(found)
+    expect(words(page).nth(strongest)).to_have_attribute("aria-label", re.compile(re.escape(number)))
+    expect(page.locator("#compare-note")).to_contain_text("Shown above: presence (recommended).")
+    expect(page.locator("#other-method")).to_be_hidden()
     expect(page.locator("#unmoved")).to_contain_text("Presence asks the model as it is")
-    expect(words(page).nth(strongest).locator("sup")).to_have_text(number)
+    without = what_if.explain(nli, *PAIR, removed=[strongest], method="random").prediction
+    expect(page.locator("#checks li")).to_have_count(3)
+    expect(page.locator("#checks")).to_contain_text(
+        f"{without.label} {100 * without.probabilities[without.label]:.0f} %"
+    )
     words(page).nth(1).click()
     expect(page.locator("#compared")).to_contain_text("dogs")
     expect(page.locator("#problem")).to_be_hidden()
 
 
-def test_slow_methods_are_asked_last(opened, monkeypatch):
+def test_cheap_methods_are_asked_first(opened, monkeypatch):
     monkeypatch.setattr("neurogame.serving.app.methods_for", lambda _: ["game", "presence", "decision", "occlusion"])
-    page = opened(f"#p={PAIR[0]}&h={PAIR[1]}&b=all")
-    expect(page.locator("#methods .agreement")).to_have_text([re.compile("Rank correlation with game")] * 3)
-    shown = page.locator("#methods article[data-method]").evaluate_all("all => all.map(one => one.dataset.method)")
+    page = opened(f"#p={PAIR[0]}&h={PAIR[1]}&m=game&b=all")
+    expect(page.locator("#methods .agreement:visible")).to_have_text([re.compile("Rank correlation with game")] * 3)
+    shown = page.locator("#methods article:visible").evaluate_all("all => all.map(one => one.dataset.method)")
     assert shown == ["decision", "occlusion", "presence"]
 
 
 def test_words_carry_the_models_numbers(page, nli):
     found = nli.explain(*PAIR, method="decision")
-    strongest = max(range(8), key=lambda i: abs(found.scores[i]))
-    number = summary.signed(found.scores[strongest], summary.digits(found.scores))
-    expect(words(page).nth(strongest).locator("sup")).to_have_text(number)
+    strongest, number = strongest_of(found)
     words(page).nth(strongest).hover()
+    expect(page.locator("#words .readout")).to_contain_text(number)
     expect(page.locator("#words .readout")).to_contain_text(f"α {found.alpha[strongest]:.2f}")
     i, j = max(((i, j) for i in range(8) for j in range(i)), key=lambda at: abs(found.interactions[at[0]][at[1]]))
     J = found.interactions[i][j]
+    page.get_by_text("The strongest pairs").click()
     page.locator("#strongest li").filter(has_text=found.words[i]).first.hover()
     page.locator("#strongest .number").get_by_text(summary.signed(J, summary.digits([J]))).first.hover()
     expect(page.locator("#pairs .readout")).to_contain_text(f"J {summary.signed(J, summary.digits([J]))}")
+
+
+def test_only_words_that_count_are_coloured(page, nli):
+    """The same scale as in reports: nothing below a quarter of the strongest."""
+    found = nli.explain(*PAIR, method="decision")
+    largest = max(map(abs, found.scores))
+    shades = words(page).evaluate_all("all => all.map(word => Number(word.style.getPropertyValue('--a')))")
+    assert shades == pytest.approx([DRAWING.tint(score / largest) for score in found.scores], abs=1e-3)
+
+
+def test_words_that_answer_each_other_are_joined(page, nli):
+    found = nli.explain(*PAIR, method="decision")
+    answers = summary.answers(found)
+    lines = page.locator("#first .answers path")
+    expect(lines).to_have_count(len(answers))
+    i, j, J = answers[0]
+    expect(page.locator("#first .answers")).to_have_attribute(
+        "aria-label", re.compile(f"^Words that answer each other: .*{found.words[i]}.* and .*{found.words[j]}")
+    )
+    ends = lines.last.evaluate("""line => {  // the strongest is drawn last, from the premise down to the hypothesis
+        const frame = line.ownerSVGElement.getBoundingClientRect();
+        const ends = [0, line.getTotalLength()].map(at => line.getPointAtLength(at));
+        return ends.map(({x, y}) => [frame.x + x, frame.y + y]);
+    }""")
+    above, below = (words(page).nth(k).bounding_box() for k in (i, j))
+    assert ends[0] == pytest.approx([above["x"] + above["width"] / 2, above["y"] + above["height"]], abs=1)
+    assert ends[1] == pytest.approx([below["x"] + below["width"] / 2, below["y"]], abs=1)
+    lines.last.dispatch_event("pointerenter")
+    expect(page.locator("#words .readout")).to_contain_text(f"J {summary.signed(J, summary.digits([J]))}")
+    words(page).nth(i).click()
+    fewer = what_if.explain(nli, *PAIR, removed=[i], method="decision", target=found.target)
+    expect(lines).to_have_count(len(summary.answers(fewer)))
 
 
 def test_a_word_is_struck_out_and_put_back(page, nli):
     before = page.locator("#said").inner_text()
     words(page).nth(1).click()
     expect(words(page).nth(1)).to_have_attribute("aria-pressed", "true")
-    said = what_if.explain(nli, *PAIR, removed=[1]).prediction
-    expect(page.locator("#said")).to_contain_text(f"{said.probabilities[said.label]:.3f}")
+    said = what_if.explain(nli, *PAIR, removed=[1], method="decision").prediction
+    expect(page.locator("#labels .said")).to_contain_text(f"{100 * said.probabilities[said.label]:.1f} %")
     expect(page.locator("#compared")).to_contain_text("dogs")
     expect(page.locator("#compared")).to_contain_text("Before: " + nli.predict(*PAIR).label)
     expect(page.locator("#labels .track b").first).to_be_visible()
@@ -269,7 +347,7 @@ def test_the_temperature_melts_and_freezes_the_spins(page, nli):
     decided = {}
     for key, shown, factor in (("End", "32", 31.62), ("Home", "0.032", 0.03162)):
         page.keyboard.press(key)
-        expect(page.locator("#compared")).to_contain_text(f"γ × {shown}.")
+        expect(page.locator("#compared")).to_contain_text(f"temperature × {shown}.")
         settled(page)
         alpha = what_if.explain(nli, *PAIR, temperature_factor=factor).per_head["alpha"]
         decided[key] = [abs(2.0 * row[i] - 1.0) for i in range(8) for row in alpha]
@@ -280,65 +358,109 @@ def test_the_temperature_melts_and_freezes_the_spins(page, nli):
     assert slider.input_value() == "0"
 
 
-def test_two_methods_stand_side_by_side(page, nli):
-    page.select_option("#compare", "game")
-    second = page.locator("article[data-method=game]")
+def test_another_method_is_shown_when_asked_for(page, nli):
+    game = row(page, "game")
+    expect(game).to_contain_text("How much each word adds to what the attention layer passes on")
+    figures = measured("game", nli.model)
+    expect(game.locator(".measured")).to_contain_text(
+        f"{figures.faithfulness:.2f} faithfulness, chance {figures.chance:.2f}".replace("0.", ".")
+    )
+    expect(game.locator(".measured")).to_contain_text("the first model that shipped, 500 pairs of snli/dev")
+    game.get_by_role("button", name="Show").click()
     found = nli.explain(*PAIR, method="game")
-    strongest = max(range(8), key=lambda i: abs(found.scores[i]))
-    number = summary.signed(found.scores[strongest], summary.digits(found.scores))
-    expect(second.locator(".text .w").nth(strongest).locator("sup")).to_have_text(number)
-    expect(second).to_contain_text("Rank correlation with decision")
-    left, right = page.locator("#first").bounding_box(), second.bounding_box()
-    assert left["x"] + left["width"] <= right["x"]
-    page.select_option("#method", "game")
-    expect(page.locator("#target")).to_be_disabled()
-    expect(second).to_have_count(0)
+    strongest, number = strongest_of(found)
+    expect(game.locator(".text .w").nth(strongest)).to_have_attribute("title", re.compile(re.escape(number)))
+    expect(game).to_contain_text("Rank correlation with decision")
+    expect(page).to_have_url(re.compile("b=game"))
+    game.get_by_role("button", name="Hide").click()
+    expect(game.locator(".text .w")).to_have_count(0)
+    use(page, "game")
+    expect(page.locator("#other-method")).to_contain_text("By the method “game”: how much each word adds to the norm")
+    expect(page.locator("#ask")).to_be_hidden()
+    expect(game).to_be_hidden()
+    page.get_by_role("button", name="Back to the recommended one").click()
+    expect(page.locator("#compare-note")).to_contain_text("presence (recommended)")
 
 
-def test_all_methods_stand_side_by_side(opened, monkeypatch):
-    others = ["game", "occlusion", "attention"]  # as if there were no slow ones
+def test_all_methods_fill_in_as_they_finish(opened, monkeypatch):
+    others = ["game", "attention", "occlusion"]  # as if there were no slow ones
     monkeypatch.setattr("neurogame.serving.app.methods_for", lambda _: ["decision", *others])
-    page = opened(f"#p={PAIR[0]}&h={PAIR[1]}&b=all")
-    expect(page.locator("#methods .agreement")).to_have_text([re.compile("Rank correlation with decision")] * 3)
-    shown = page.locator("#methods article[data-method]").evaluate_all("all => all.map(one => one.dataset.method)")
-    assert shown == others
+    page = opened(f"#p={PAIR[0]}&h={PAIR[1]}")
+    held = []
+    page.route(
+        "**/explain", lambda route: held.append(route) if "occlusion" in route.request.post_data else route.continue_()
+    )
+    methods(page)
+    page.get_by_role("button", name="Show all methods").click()
+    for name in others[:2]:
+        expect(row(page, name).locator(".agreement")).to_contain_text("Rank correlation with decision")
+    expect(row(page, "occlusion").locator("progress")).to_be_visible()
+    while not held:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    expect(row(page, "occlusion").locator(".agreement")).to_contain_text("Rank correlation with decision")
+    expect(row(page, "occlusion").locator("progress")).to_be_hidden()
+    page.unroute("**/explain")
     words(page).nth(1).click()
-    expect(page.locator("#methods .w.gone")).to_have_count(4)
-    expect(page.locator("#methods .agreement").last).to_contain_text("over 7 words")
+    expect(page.locator("#main .w.gone")).to_have_count(4)
+    expect(page.locator("#methods .agreement:visible").last).to_contain_text("over 7 words")
+
+
+def test_a_slow_method_can_be_cancelled(page):
+    held, failed = [], []
+    page.on("requestfailed", lambda request: failed.append(request.post_data_json["method"]))
+    page.route(
+        "**/explain", lambda route: held.append(route) if '"input"' in route.request.post_data else route.continue_()
+    )
+    row(page, "input").get_by_role("button", name="Show").click()
+    cancel = row(page, "input").get_by_role("button", name="Cancel")
+    while not held:
+        page.wait_for_timeout(20)
+    words(page).nth(0).hover()  # looking elsewhere does not stop it
+    expect(row(page, "input").locator(".agreement")).to_contain_text("s of about")
+    cancel.click()
+    expect(row(page, "input").locator(".agreement")).to_have_text("Cancelled.")
+    assert failed == ["input"]
+    expect(page.locator("#problem")).to_be_hidden()
 
 
 def test_a_method_that_does_not_follow_the_temperature_says_so(page):
-    page.select_option("#compare", "occlusion")
-    expect(page.locator(".agreement")).to_contain_text("Rank correlation")
+    row(page, "occlusion").get_by_role("button", name="Show").click()
+    agreement = row(page, "occlusion").locator(".agreement")
+    expect(agreement).to_contain_text("Rank correlation")
     page.locator("#factor").fill("0.5")
-    expect(page.locator(".agreement")).to_contain_text("asks the model as it is")
-    page.select_option("#method", "occlusion")
+    expect(agreement).to_contain_text("asks the model as it is")
+    use(page, "occlusion")
     expect(page.locator("#unmoved")).to_contain_text("can be turned for decision, game")
     expect(page.locator("#factor")).to_be_disabled()
-    expect(page.locator("#gamma")).to_contain_text("γ × 1.0")
+    expect(page.locator("#gamma")).to_contain_text("× 1.0")
     expect(page.locator("#problem")).to_be_hidden()
 
 
 def test_why_one_label_rather_than_another(page, nli):
+    page.get_by_text("Ask about another label").click()
     page.select_option("#target", "neutral")
-    expect(page.locator("#first")).to_contain_text("the logit of neutral.")
+    expect(page.locator("#first .legend")).to_contain_text("for neutral")
     page.select_option("#contrast", "entailment")
-    expect(page.locator("#first")).to_contain_text("the logit of neutral over entailment.")
+    expect(page.locator("#first .legend")).to_contain_text("for entailment")
+    expect(page.locator("#reasons")).to_have_text(
+        summary.reasons(nli.explain(*PAIR, method="decision", target="neutral", contrast="entailment"))
+    )
     assert "neutral" not in page.locator("#contrast option").all_inner_texts()
 
 
 def test_a_link_holds_everything(page, opened):
-    page.select_option("#method", "game")
-    page.select_option("#compare", "decision")
+    use(page, "game")
+    row(page, "decision").get_by_role("button", name="Show").click()
     words(page).nth(4).click()
     page.locator("#factor").fill("0.3")
-    expect(page.locator("#compared")).to_contain_text("γ × 2.0")
+    expect(page.locator("#compared")).to_contain_text("temperature × 2.0")
     expect(page).to_have_url(re.compile("x=4&g=1.995"))
     other = opened("#" + page.url.partition("#")[2])
-    for place in ("#said", "#compared", "#gamma", "#first", "#strongest"):
+    for place in ("#said", "#compared", "#gamma", "#first", "#network-said", "#other-method"):
         expect(other.locator(place)).to_have_text(page.locator(place).inner_text(), use_inner_text=True)
-    for place in ("#method", "#compare", "#premise"):
-        assert other.locator(place).input_value() == page.locator(place).input_value()
+    expect(row(other, "decision").locator(".agreement")).to_contain_text("Rank correlation with game")
+    assert other.locator("#premise").input_value() == PAIR[0]
     expect(words(other).nth(4)).to_have_attribute("aria-pressed", "true")
     other.evaluate("location.hash = '#p=a+girl+reads+.&h='")
     expect(words(other)).to_have_count(4)
@@ -368,7 +490,7 @@ def test_downloads(page, nli, tmp_path):
 
 
 def test_a_link_can_be_copied(browser, opened, address):
-    page = opened(f"#p={PAIR[0]}&h={PAIR[1]}", permissions=["clipboard-read", "clipboard-write"])
+    page = opened(LINK, permissions=["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator("#done")).to_have_text("Link copied.")
     assert page.evaluate("navigator.clipboard.readText()") == page.url
@@ -385,8 +507,8 @@ def test_text_stays_text(page, tmp_path):
     page.fill("#premise", ATTACK[0])
     page.fill("#hypothesis", ATTACK[1])
     expect(words(page)).to_have_count(count)
-    page.select_option("#compare", "game")
-    expect(page.locator(".agreement")).to_contain_text("Rank correlation")
+    row(page, "game").get_by_role("button", name="Show").click()
+    expect(row(page, "game")).to_contain_text("Rank correlation")
     words(page).first.click()
     words(page).last.hover()
     expect(page).to_have_url(re.compile("x=0"))
@@ -437,13 +559,12 @@ def test_inline_scripts_would_not_run(browser, address):
 
 
 def test_the_keyboard_is_enough(opened):
-    page = opened(f"#p={PAIR[0]}&h={PAIR[1]}")
+    page = opened(LINK)
     expect(words(page)).to_have_count(8)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "To the words"
     page.keyboard.press("Enter")
-    for _ in range(4):  # method, explains, rather than, compare with
-        page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # back to the recommended method
     page.keyboard.press("Tab")
     expect(words(page).nth(0)).to_be_focused()
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
@@ -456,11 +577,12 @@ def test_the_keyboard_is_enough(opened):
     expect(words(page).nth(3)).to_be_focused()
     page.keyboard.press("Tab")
     expect(words(page).nth(4)).to_be_focused()  # the hypothesis is the next stop, not the next word
-    page.keyboard.press("Tab")
+    for _ in range(6):  # another label, link, two downloads, details, the slider
+        page.keyboard.press("Tab")
     expect(page.locator("#factor")).to_be_focused()
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#compared")).to_contain_text("γ × 0.89")
-    expect(page.locator("#said")).to_have_attribute("aria-live", "polite")
+    expect(page.locator("#compared")).to_contain_text("temperature × 0.89")
+    expect(page.locator("#verdict [role=status]")).to_have_attribute("aria-live", "polite")
 
 
 def test_everything_has_a_name(page):
@@ -470,12 +592,12 @@ def test_everything_has_a_name(page):
                        || e.textContent.trim())).map(e => e.outerHTML.slice(0, 80))""")
     assert unnamed == []
     assert "Matrix of couplings" in page.locator("#matrix svg").get_attribute("aria-label")
-    expect(words(page).nth(1)).to_have_attribute("aria-label", re.compile(r"dogs, [+−]?\d"))
+    expect(words(page).nth(1)).to_have_attribute("aria-label", re.compile(r"dogs, (for|against|weak).*, [+−]?\d"))
 
 
 def test_a_phone_is_wide_enough(opened):
     long = "the old man sees a dog and the girl sees a cat in the garden . " * 3
-    page = opened(f"#p={long}&h={'boat' * 30}", viewport={"width": 768, "height": 700}, has_touch=True)
+    page = opened(f"#p={long}&h={'boat' * 30}&m=decision", viewport={"width": 768, "height": 700}, has_touch=True)
     expect(page.locator("#matrix svg")).to_be_visible()
     for width in (768, 390, 320):
         page.set_viewport_size({"width": width, "height": 700})
@@ -492,7 +614,8 @@ CONTRASTS = """() => {
     const behind = (e) => e ? over(ground(e), behind(e.parentElement)) : [255, 255, 255];
     const light = (rgb) => rgb.map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
         .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-    const texts = ".w bdi, .w sup, .note, label, .labels span, #said, .readout, button, .legend span, li, summary, a";
+    const texts = ".w bdi, .note, label, .labels span, #said, #reasons, .readout, .method p, .on, "
+        + "button, .legend span, li, summary, a";
     return [...document.querySelectorAll(texts)]
         .filter((e) => e.checkVisibility() && e.innerText?.trim() && !e.disabled)
         .map((e) => {
@@ -505,7 +628,7 @@ CONTRASTS = """() => {
 
 def test_light_and_dark_can_be_read(opened):
     """Every text has the contrast that WCAG asks for, on the colour of a word too; motion can be switched off."""
-    page = opened(f"#p={PAIR[0]}&h={PAIR[1]}", color_scheme="light", reduced_motion="no-preference")
+    page = opened(LINK + "&b=game", color_scheme="light", reduced_motion="no-preference")
     expect(words(page)).to_have_count(8)
     colour = "getComputedStyle(document.body).backgroundColor"
     moving = "getComputedStyle(document.querySelector('#labels .track i')).transitionDuration"
@@ -540,6 +663,154 @@ def test_a_server_that_is_gone_is_said_too(page):
     page.context.set_offline(False)
     words(page).nth(0).click()
     expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_warnings_stand_where_they_help(page):
+    for premise, hypothesis, said in (
+        ("the girl sees the man .", "the man sees the girl .", "in another order"),
+        ("der Hund und die Katze sind nicht da", "dogs", "The premise does not look like English"),
+        ("", "dogs", "The premise is empty"),
+        ("dogs " * 60, "dogs", "not read: it is longer than 40 tokens"),
+    ):
+        page.fill("#premise", premise)
+        page.fill("#hypothesis", hypothesis)
+        expect(page.locator("#warnings")).to_contain_text(said)
+    page.fill("#premise", "a dog runs .")
+    page.fill("#hypothesis", "a dog .")
+    expect(page.locator("#warnings")).not_to_contain_text("English")
+
+
+def test_a_grounded_game_is_checked_by_real_deletion(browser):
+    """The recommended method of such a model: its claims, tried on the model itself, are what is shown."""
+    grounded = NLI(tiny.game_model(), tiny.tokenizer(), name="grounded")
+    found = grounded.explain(*PAIR)
+    checks = summary.checks(found)
+    assert checks
+    with served(grounded) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(address + f"#p={PAIR[0]}&h={PAIR[1]}")
+        expect(page.locator("#checks li")).to_have_count(len(checks))
+        for row, check in zip(page.locator("#checks li").all(), checks, strict=True):
+            expect(row).to_contain_text(f"{check['label']} {100 * check['probability']:.0f} %")
+            expect(row).to_contain_text("only" if check["kind"] == "alone" else "without")
+        expect(page.locator("#heat-note")).to_contain_text(f"among the reasons for {found.target}")
+        expect(page.locator("#spins g.kept")).to_have_count(len(found.rationale or ()))
+        expect(page.locator("#compare-note")).to_contain_text("decision (recommended)")
+        expect(page.locator("#trust-note")).not_to_contain_text("efficiency")
+        context.close()
+
+
+def test_a_tap_points_until_the_next_one(opened, nli):
+    page = opened(LINK, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    expect(page.locator("#words .readout")).to_contain_text("Tap a word")
+    for text in ("Point at a word", "Point at a line"):
+        expect(page.get_by_text(text)).to_be_hidden()
+    page.locator("#matrix rect[data-value]").first.tap()
+    expect(page.locator("#pairs .readout")).to_contain_text("J ")
+    page.locator("#pairs h2").tap()
+    expect(page.locator("#pairs .readout")).to_contain_text("Tap a line or a cell")
+    page.locator("#spins g[data-word='1'] .hit").tap(position={"x": 5, "y": 30})
+    expect(page.locator("#words .readout")).to_contain_text(f"α {nli.explain(*PAIR, method='decision').alpha[1]:.2f}")
+    hidden = page.evaluate("""() => [...document.querySelectorAll(".scroll")].filter(box => box.checkVisibility()
+        && box.scrollWidth > box.clientWidth && getComputedStyle(box).overflowX !== "auto").map(box => box.id)""")
+    assert hidden == []  # what is wider than the screen can be scrolled to
+
+
+CSV = """premise,hypothesis,gold_label,note
+two dogs sleep .,the dogs run .,contradiction,x
+"nobody ""sings"" ,
+.",a man sings a song .,,"a, b"
+a girl reads .,<img src=x onerror=window.hit=1>,entailment,
+"""
+
+
+def many(page, text=CSV):
+    page.get_by_text("Many pairs", exact=True).first.click()
+    page.fill("#many-text", text)
+    page.get_by_role("button", name="Answer them").click()
+
+
+def test_many_pairs_are_answered_in_a_table(page, nli, tmp_path):
+    many(page)
+    pairs = [
+        PAIR,
+        ('nobody "sings" ,\n.', "a man sings a song ."),
+        ("a girl reads .", "<img src=x onerror=window.hit=1>"),
+    ]
+    said = nli.predict(pairs)
+    rows = page.locator("#many-table tbody tr")
+    expect(page.locator("#many-said")).to_have_text("3 of 3 answered.")
+    for line, (premise, hypothesis), one in zip(rows.all(), pairs, said, strict=True):
+        expect(line).to_contain_text(premise.split()[0])
+        expect(line).to_contain_text(hypothesis)
+        expect(line).to_contain_text(f"{100 * one.probabilities[one.label]:.0f} %")
+    assert page.evaluate("window.hit") is None
+    page.get_by_role("button", name="sure").click()
+    surest = max(range(3), key=lambda i: -said[i].probabilities[said[i].label])
+    expect(rows.first.get_by_role("button")).to_have_text(str(surest + 1))
+    page.get_by_role("button", name="sure").click()
+    expect(page.locator("th", has_text="sure")).to_have_attribute("aria-sort", "descending")
+    page.fill("#many-filter", "song")
+    expect(page.locator("#many-table tbody tr:visible")).to_have_count(1)
+    page.fill("#many-filter", "")
+    page.select_option("#many-label", said[0].label)
+    expect(page.locator("#many-table tbody tr:visible")).to_have_count([one.label for one in said].count(said[0].label))
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download JSONL").click()
+    waiting.value.save_as(tmp_path / "pairs.jsonl")
+    records = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(record["premise"], record["hypothesis"]) for record in records] == pairs
+    assert [record["answer"] for record in records] == [one.label for one in said]
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download CSV").click()
+    waiting.value.save_as(tmp_path / "pairs.csv")
+    with (tmp_path / "pairs.csv").open(encoding="utf-8", newline="") as file:
+        assert [(record["premise"], record["hypothesis"]) for record in csv.DictReader(file)] == pairs
+    page.select_option("#many-label", "")
+    page.get_by_role("button", name="Open pair 2").click()
+    expect(page.locator("#hypothesis")).to_have_value("a man sings a song .")
+    expect(page.locator("#many")).to_be_hidden()
+    page.get_by_role("button", name="Back to the table").click()
+    expect(rows).to_have_count(3)
+
+
+def test_many_pairs_can_be_stopped_and_come_from_a_file(page, tmp_path):
+    held = []
+    page.route("**/predict", lambda route: held.append(route))
+    lines = [json.dumps({"sentence1": f"two dogs sleep {i} .", "sentence2": "dogs"}) for i in range(20)]
+    (tmp_path / "some.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    page.get_by_text("Many pairs", exact=True).first.click()
+    page.set_input_files("#many-file", tmp_path / "some.jsonl")
+    expect(page.locator("#many-table tbody tr")).to_have_count(20)
+    while len(held) < 8:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    expect(page.locator("#many-table tbody tr").first).to_contain_text("%")  # each as it comes
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#many-said")).to_have_text("Stopped: 1 of 20 answered.")
+    expect(page.get_by_role("button", name="Answer them")).to_be_visible()
+    assert len(held) <= 10
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "Nothing to answer"),
+        ("a,b\n" * 1001, "1001 pairs: at most 1000"),
+        ("a," + "b" * 2_000_001, "2.0 MB: at most 2 MB"),
+        ("premise,hypothesis", "no pair below it"),
+        ("one column", "One column only"),
+        ('{"premise": "a"}', "Pair 1 has no hypothesis."),
+        ('{"premise": "a", "hypothesis": "b"}\n{oops', "Line 2 is not JSON."),
+        ('a,"b', "A quote is never closed."),
+    ],
+)
+def test_many_pairs_that_are_none_are_said_in_one_line(many_page, text, said):
+    many(many_page, text)
+    expect(many_page.locator("#many-problem")).to_contain_text(said)
+    expect(many_page.locator("#many-stop")).to_be_hidden()
 
 
 TOKEN = "a-token-for-a-test"

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from neurogame.explanation.cautions import cautions
 from neurogame.outputs import NOT, share_of
 from neurogame.printing import cut
 
@@ -23,6 +24,9 @@ _QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』()[]{}（）【�
 _OPENING = "¡¿"
 _CLOSING = ".,;:!?。，、；：！？؟،؛।"
 _DOTTED = re.compile(r"(?:[^\W\d_]\.){2,}")  # U.S., e.g.
+_ANSWERS = 3  # premise–hypothesis pairs that are drawn as lines
+_STRONG = 0.5  # of the strongest such pair: weaker ones are not drawn
+_AUDIBLE = 0.05  # of the largest score: where no pair reaches it, the two texts do not answer each other
 _FOLDED = 8  # words not read, from which on a run of them is only counted
 
 
@@ -191,20 +195,45 @@ def sentence(ex: Explanation) -> str:
     """
     if is_score(ex):
         return _of_score(ex)
+    about = _about(ex)
+    joint = " " if about.startswith("rather") else "; "
+    return f"{_head(ex)}{joint + about if about else ''}: {_why(ex)}"
+
+
+def reasons(ex: Explanation) -> str:
+    """The same without the answer, for where that is shown already; empty where the method speaks of no label."""
+    if ex.target is None:
+        return ""
+    if is_score(ex):
+        return _of_score(ex)
+    about = _about(ex)
+    return f"{about[0].upper()}{about[1:]}: {_why(ex)}" if about else _why(ex)
+
+
+def _head(ex: Explanation) -> str:
     label, share = answer(ex)
-    head = _capital(label) + ("" if share is None else f" ({_percent(share)})")
-    other = "" if ex.contrast is None else f" rather than {ex.contrast}"
-    head += other if ex.target in (None, label) else f"; what speaks for {ex.target}{other}"
+    return _capital(label) + ("" if share is None else f" ({_percent(share)})")
+
+
+def _about(ex: Explanation) -> str:
+    """What is explained, where that is not simply the answer."""
+    other = "" if ex.contrast is None else f"rather than {ex.contrast}"
+    if ex.target in (None, answer(ex)[0]):
+        return other
+    return f"what speaks for {ex.target} {other}".strip()
+
+
+def _why(ex: Explanation) -> str:
     top = [i for i in ranked(ex) if ex.scores[i] > 0][:2]
     partner = None if not top else _answered(ex, top[0])
     if partner is not None:
-        between = "against" if (ex.target or label) == "contradiction" else "with"
+        between = "against" if (ex.target or answer(ex)[0]) == "contradiction" else "with"
         reason = f"{_quoted(ex, top[0])} {between} {_quoted(ex, partner)}"
     elif top:
         reason = " and ".join(_quoted(ex, i) for i in top)
     else:
         reason = f"no {unit(ex)} speaks for it by itself"
-    return f"{head}: {reason}. {_consequence(ex)}".strip()
+    return f"{reason}. {_consequence(ex)}".strip()
 
 
 def _of_score(ex: Explanation) -> str:
@@ -275,6 +304,45 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def answers(ex: Explanation) -> list[tuple[int, int, float]]:
+    """Words of the premise and of the hypothesis that answer each other: (i, j, J_ij), only the strong pairs."""
+    strongest = ex.answers(_ANSWERS)
+    if not strongest:
+        return []
+    error = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
+    least = max(_STRONG * abs(strongest[0][2]), _AUDIBLE * max(map(abs, ex.scores), default=0.0), error)
+    return [pair for pair in strongest if abs(pair[2]) >= least]
+
+
+def checks(ex: Explanation) -> list[dict[str, Any]]:
+    """What was tried on the model itself: a word deleted, or all words but some, and what it then said.
+
+    `kind` is "without" or "alone", `words` their indices, `label` and `probability` what the model says then, `kept`
+    the probability that is left of its first answer. The rationale first, then by what is left of the answer.
+    """
+    tried: list[tuple[str, tuple[int, ...], dict[str, float]]]
+    tried = [("without", (int(i),), p) for i, p in (ex.diagnostics.get("without") or {}).items()]
+    alone = ex.diagnostics.get("rationale_alone")
+    tried += [("alone", ex.rationale, alone)] if alone and ex.rationale else []
+    found = [{"kind": kind, "words": list(words), **_then(ex, then)} for kind, words, then in tried]
+    return sorted(found, key=lambda check: (check["kind"] == "without", check["kept"]))
+
+
+def _then(ex: Explanation, then: dict[str, float]) -> dict[str, Any]:
+    """What the model said of a changed text, and what is left of its first answer."""
+    first = answer(ex)[0]
+    name = first.removeprefix(NOT)
+    if is_score(ex):
+        return {"label": name, "probability": None, "kept": then[name], "said": f"{then[name]:.2f}"}
+    if ex.diagnostics.get("output", "softmax") == "softmax":
+        label = max(then, key=then.__getitem__)
+        p, kept = then[label], then.get(first, 0.0)
+    else:  # each label has a decision of its own
+        label = name if then[name] > 0.5 else NOT + name
+        p, kept = max(then[name], 1.0 - then[name]), then[name] if first == name else 1.0 - then[name]
+    return {"label": label, "probability": p, "kept": kept, "said": f"{label} {_percent(p)}"}
+
+
 def poles(ex: Explanation) -> tuple[str, str]:
     """What a negative and a positive score mean."""
     if ex.target is None:
@@ -300,6 +368,7 @@ def warnings(ex: Explanation) -> list[str]:
 
 def _warnings(ex: Explanation) -> Iterator[str]:
     facts = ex.diagnostics
+    yield from cautions(ex.premise, ex.hypothesis)
     if facts.get("truncated"):
         cut = facts["truncated"]
         most = facts.get("max_length")

@@ -12,6 +12,7 @@ import json
 import reprlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -29,6 +30,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from neurogame import __version__
 from neurogame.explanation import METHODS, Explanation, best, methods_for, named, summary, what_if
+from neurogame.explanation.measured import about, measured
 from neurogame.explanation.page import page
 from neurogame.modeling.checking import ModelError
 from neurogame.nli import NLI
@@ -278,8 +280,16 @@ def _health(engine: Engine) -> schema.Health:
     hot = what_if.has_temperature(nli.model)
     for name in methods_for(nli.model):
         method = METHODS[name]
+        figures = measured(name, nli.model)
+        told = {
+            "recommended": name == best(nli.model),
+            "about": about(name, nli.model),
+            "measured": None if figures is None else schema.MeasuredInfo(**asdict(figures)),
+        }
         info = {"has_target": method.has_target, "samples": method.samples is not None, "slow": method.samples in MANY}
-        methods.append(schema.MethodInfo(name=name, follows_temperature=hot and name in what_if.FOLLOWING, **info))
+        methods.append(
+            schema.MethodInfo(name=name, follows_temperature=hot and name in what_if.FOLLOWING, **info, **told)
+        )
     return schema.Health(
         version=__version__,
         model=nli.name,

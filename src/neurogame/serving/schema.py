@@ -79,8 +79,24 @@ class Said(BaseModel):
     truncated: bool = Field(description="Whether the pair is longer than the model reads.")
 
 
+class Check(BaseModel):
+    """Something that was tried on the model itself."""
+
+    kind: Literal["without", "alone"] = Field(description="These words were deleted, or all the others were.")
+    words: list[int] = Field(description="Numbers of words, as `words` lists them.")
+    label: str = Field(description="What the model says then.")
+    probability: float = Field(description="Of that label.")
+    kept: float = Field(description="The probability that is left of the first answer.")
+
+
 class Summary(BaseModel):
     """The explanation in words, as its own renderings say it."""
+
+    reasons: str = Field(description="`sentence` without the answer; empty where the method speaks of no label.")
+    answers: list[tuple[int, int, float]] = Field(
+        description="Words of premise and hypothesis that answer each other, and their interaction; strong ones only."
+    )
+    checks: list[Check] = Field(description="What was tried on the model itself, and what it said.")
 
     question: str = Field(description="What the scores answer.")
     poles: tuple[str, str] = Field(description="What a negative and a positive score mean.")
@@ -115,10 +131,29 @@ class Explained(BaseModel):
     summary: Summary = Field(description="Not part of the record: the same in words.")
 
 
+class MeasuredInfo(BaseModel):
+    """How faithful a method was when it was measured, and how dear."""
+
+    model: str = Field(description="On which model.")
+    data: str
+    pairs: int
+    faithfulness: float = Field(
+        description="By how much the answer's probability falls without the words that the method names (ERASER)."
+    )
+    low: float = Field(description="Of its 95 % interval.")
+    high: float
+    chance: float | None = Field(description="The same for words named at random.")
+    passes: float | None = Field(description="Forward passes per explanation.")
+    cost: float | None = Field(description="Its time as a multiple of a prediction's.")
+
+
 class MethodInfo(BaseModel):
     """A way to explain that works for this model."""
 
     name: str
+    recommended: bool = Field(description="Whether it is what /explain uses by default.")
+    about: str = Field(description="What it is, in one line.")
+    measured: MeasuredInfo | None
     has_target: bool = Field(description="Whether it speaks of a label.")
     samples: bool = Field(description="Whether it takes `samples`.")
     slow: bool = Field(description="Whether it needs many forward passes.")

@@ -18,9 +18,10 @@ class Drawing:
     """Shares are of the strongest word or pair."""
 
     words: int = 40  # in a matrix or a ring: more would be a carpet, not a picture
-    weak: float = 0.2  # share below which a word has no colour
     strong: float = 0.3  # share from which on a word shows its number
-    deepest: float = 0.5  # opacity of the strongest word: its text must stay readable
+    weak: float = 0.25  # share below which a word has no colour, so that the others stand out
+    deepest: float = 0.5  # opacity of the strongest word, before a theme deepens it: its text must stay readable
+    palest: float = 0.25  # of the deepest: where colour begins
     lines: int = 14  # in a ring
     faintest: float = 0.12  # share below which a line says nothing
     gap: float = 0.34  # radians between the two texts of a ring
@@ -31,6 +32,11 @@ class Drawing:
     dot: tuple[float, float] = (3.0, 5.0)  # radius of a word's dot, likewise
     sign: float = 0.35  # share from which on a cell of the matrix carries its sign
     shade: float = 0.8  # opacity of the strongest cell
+
+    def tint(self, share: float) -> float:
+        """Opacity of a word's colour."""
+        size = abs(share)
+        return 0.0 if size < self.weak else self.deepest * (self.palest + (1.0 - self.palest) * size)
 
 
 DRAWING = Drawing()

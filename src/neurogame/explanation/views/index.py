@@ -131,7 +131,7 @@ def _entry(
         "label": label,
         "number": _number(ex),
         "gold": None if gold in (None, label) else str(gold),
-        "sides": sides(ex, numbers=False),
+        "sides": sides(ex),
     }
 
 

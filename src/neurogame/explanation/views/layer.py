@@ -57,8 +57,8 @@ def layer(ex: Explanation) -> dict[str, Any] | None:
 def _heading(ex: Explanation) -> tuple[str, str]:
     if ex.diagnostics.get("grounded"):
         note = Markup(
-            "α is how far a word belongs to the reasons for {}: its marginal under exp(g/γ), γ = {:g}, where g is the "
-            "logit as fields φ and couplings J of the words."
+            "α is how far a word belongs to the reasons for {}: 1 surely, 0 surely not, ½ neither. It is the word's "
+            "marginal under exp(g/γ), γ = {:g}, where g is the logit as fields φ and couplings J of the words."
         )
         return "Reasons as spins", note.format(text(str(ex.target)), ex.diagnostics["gamma"][0])
     if ex.field is None:

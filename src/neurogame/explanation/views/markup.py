@@ -32,7 +32,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"text": text, "printable": printable, "signed": summary.signed, "count": summary.counted}
+    environment.filters |= {
+        "text": text,
+        "printable": printable,
+        "signed": summary.signed,
+        "bare": summary.bare,
+        "count": summary.counted,
+    }
     environment.globals |= {"summary": summary, "style": style}
     return environment
 

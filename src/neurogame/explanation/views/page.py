@@ -62,6 +62,8 @@ def _parts(ex: Explanation) -> dict[str, Any]:
         "model": str(ex.diagnostics.get("model", "")),
         "warnings": summary.warnings(ex),
         "sides": sides(ex),
+        "answers": summary.answers(ex),
+        "checks": summary.checks(ex),
         "marks": _marks(ex),
         "swings": list(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)),
         "reading": _reading(ex),
@@ -78,8 +80,8 @@ def _parts(ex: Explanation) -> dict[str, Any]:
     }
 
 
-def sides(ex: Explanation, *, numbers: bool = True) -> list[dict[str, Any]]:
-    """The texts for the macro `heat_map`: each word with its colour, the strong ones with their number."""
+def sides(ex: Explanation) -> list[dict[str, Any]]:
+    """The texts for the macro `heat_map`: each word that counts on its colour."""
     largest = max(map(abs, ex.scores), default=0.0) or 1.0
     digits = summary.digits(ex.scores)
     return [
@@ -87,7 +89,7 @@ def sides(ex: Explanation, *, numbers: bool = True) -> list[dict[str, Any]]:
             "name": side,
             "direction": markup.direction(sentence),
             "words": [
-                _word(ex, run[0], largest, digits, numbers=numbers) if len(run) == 1 else {"count": len(run)}
+                _word(ex, run[0], largest, digits) if len(run) == 1 else {"count": len(run)}
                 for run in summary.passages(ex, side)
             ],
         }
@@ -95,7 +97,7 @@ def sides(ex: Explanation, *, numbers: bool = True) -> list[dict[str, Any]]:
     ]
 
 
-def _word(ex: Explanation, i: int, largest: float, digits: int, *, numbers: bool) -> dict[str, Any]:
+def _word(ex: Explanation, i: int, largest: float, digits: int) -> dict[str, Any]:
     share, number = ex.scores[i] / largest, summary.signed(ex.scores[i], digits)
     strong = abs(share) >= DRAWING.strong
     sign = [] if abs(share) < DRAWING.weak else ["for" if share > 0 else "against"]
@@ -105,9 +107,8 @@ def _word(ex: Explanation, i: int, largest: float, digits: int, *, numbers: bool
         "text": markup.text(ex.words[i], 60),
         "unread": i in summary.unread(ex),
         "names": " ".join(names),
-        "shade": DRAWING.deepest * abs(share) if sign else 0.0,
+        "shade": DRAWING.tint(share),
         "title": f"{number}{_plus_minus(ex, i, digits)}",
-        "mark": number if strong and numbers else "",
     }
 
 

@@ -1,19 +1,20 @@
 // The page: what is asked, what comes back, and who draws it. One question is under way at a time, always the latest.
 
 import { Refused, ask, file, giveUp, health } from "./api.js";
-import { Comparison } from "./compare.js";
 import { couplingsOf, showStrongest } from "./couplings.js";
 import { $, el, listed, options } from "./dom.js";
 import { shared } from "./drawing.js";
 import { EXAMPLES } from "./examples.js";
+import { Many } from "./many.js";
 import { Matrix, matrixSaid } from "./matrix.js";
+import { Methods, showFirst } from "./methods.js";
 import { Network } from "./network.js";
 import { onPoint, point } from "./pointing.js";
 import { Sentences, wordLine } from "./sentences.js";
 import { copyLink, save } from "./sharing.js";
-import { Spins, spinsSaid } from "./spins.js";
+import { Spins, heatNote, spinsSaid } from "./spins.js";
 import { fresh, fromHash, toHash } from "./state.js";
-import { capital, digits, printable, shortened, signed, spaced } from "./text.js";
+import { capital, digits, percent, shortened, signed, spaced } from "./text.js";
 import { showTrust } from "./trust.js";
 import { changesOf, showVerdict } from "./verdict.js";
 
@@ -28,14 +29,21 @@ let shown = null; // { now, original, question, key }
 let wanted = false, working = false, typing = 0, linking = 0;
 
 const first = new Sentences($("first"), strike);
-const comparison = new Comparison($("methods"));
+const methods = new Methods($("methods"), { toggle, use });
 const spins = new Spins($("spins")), network = new Network($("network")), matrix = new Matrix($("matrix"));
+const many = new Many((premise, hypothesis) => {
+  write(premise, hypothesis);
+  fill();
+  showOne(true);
+  update();
+});
 
 // --- asking ---------------------------------------------------------------------------------------------------------
 
 const edited = () => state.removed.size > 0 || state.factor !== 1;
 const empty = () => !(state.premise + state.hypothesis).trim();
 const method = (name) => server.methods.find((found) => found.name === name);
+const recommended = () => (server.methods.find((found) => found.recommended) ?? server.methods[0])?.name ?? "";
 const pair = () => ({ premise: state.premise, hypothesis: state.hypothesis });
 const key = () => JSON.stringify(pair());
 
@@ -134,17 +142,16 @@ function idle(text = "Type two sentences, or pick an example.") {
   settled("");
   shown = null;
   $("said").textContent = text;
-  $("labels").replaceChildren();
+  for (const id of ["labels", "reasons"]) $(id).replaceChildren();
   $("undo").hidden = true;
   $("compared").firstElementChild.textContent = "";
   details(false);
 }
 
 function details(visible) {
-  $("words").hidden = !visible;
+  for (const id of ["words", "trust", "compare"]) $(id).hidden = !visible;
   for (const id of ["heat", "pairs"]) if (!visible) $(id).hidden = true;
-  $("trust").hidden = !visible;
-  if (!visible) comparison.show(null, {}, state.removed);
+  if (!visible) methods.show(null, {}, state.removed, "");
   for (const id of ["html", "json"]) $(id).disabled = !visible;
 }
 
@@ -160,32 +167,27 @@ function show(found) {
   const { now, original } = found, changes = edited() ? changesOf(state, now.words) : [];
   details(true);
   showVerdict(now, original, changes);
-  listed($("warnings"), now.summary.warnings);
-  first.show(now, state.removed, others().length > 0);
-  showSwings(now);
+  listed($("warnings"), now.summary.warnings.map(capital));
+  first.show(now, state.removed);
   showSettings();
   draw();
-  showTrust(now);
+  showTrust(now, method("random") ? { ...pair(), method: "random" } : null);
+  showFirst(method(state.method), now, method(recommended()));
   compare();
 }
 
 // What depends on the width of the page.
 function draw() {
   const { now, original } = shown;
+  first.connect();
   $("heat").hidden = !now.alpha;
   if (now.alpha) {
     $("slider").hidden = !server.has_temperature;
+    $("heat-note").textContent = heatNote(now);
     spins.show(now, original, edited());
     $("spins-said").textContent = spinsSaid(now, edited());
   }
   showPairs();
-}
-
-function showSwings(now) {
-  const names = now.swing.map((i, place) => [el("b", {}, el("bdi", {}, printable(now.words[i]))), ` → ${now.diagnostics.swing_to?.[place] ?? "another"}`]);
-  $("swings").hidden = !names.length;
-  $("swings").replaceChildren("Without one word, all others left in place, the decision would be another: ",
-    ...names.flatMap((name, i) => (i ? ["; ", ...name] : name)), ".");
 }
 
 function showPairs() {
@@ -195,29 +197,29 @@ function showPairs() {
   $("view").hidden = !edited();
   const found = couplingsOf(now, original, edited() ? state.view : "now");
   const drawn = network.show(found);
-  $("network-said").textContent = drawn ? `The ${drawn} strongest couplings; a word's dot is as large as its score.` : "No coupling is above the error.";
+  $("network-said").textContent = drawn ? `The ${drawn} strongest pairs; a word's dot is as large as its own share.` : "No pair is above the error.";
   matrix.show(found);
   $("matrix-said").textContent = matrixSaid(found);
   showStrongest($("strongest"), found);
 }
 
-// The methods beside the first, the slow ones last.
-const others = () => [...server.methods].sort((a, b) => a.slow - b.slow).map(({ name }) => name)
-  .filter((name) => name !== state.method && [name, ALL].includes(state.compare));
+// The methods that are to be shown beside the first.
+const others = () => server.methods.map(({ name }) => name)
+  .filter((name) => name !== state.method && (state.compare === ALL || state.compare.split(".").includes(name)));
 
 function compare() {
-  const change = edited() ? { changed: shown.original } : {};
-  comparison.show(shown.now, Object.fromEntries(others().map((name) => [name, question(name, change)])), state.removed);
+  const change = edited() ? { changed: shown.original } : {}, open = $("others").open;
+  const questions = Object.fromEntries(open ? others().map((name) => [name, question(name, change)]) : []);
+  $("all").textContent = state.compare === ALL ? "Hide all methods" : "Show all methods";
+  methods.show(shown.now, questions, state.removed, state.method);
 }
 
 function showSettings() {
   const { original } = shown, target = original.target, chosen = method(state.method);
   const rest = server.labels.filter((label) => label !== target);
-  options($("method"), server.methods.map(({ name }) => [name, spaced(name)]), state.method);
   options($("target"), [["", edited() ? "predicted before" : "predicted label"], ...server.labels.map((label) => [label, label])], state.target);
   options($("contrast"), [["", "anything else"], ...rest.map((label) => [label, label])], rest.includes(state.contrast) ? state.contrast : "");
-  options($("compare"), [["", "no other method"], [ALL, "all methods"], ...server.methods.map(({ name }) => [name, spaced(name), name === state.method])], state.compare === state.method ? "" : state.compare);
-  for (const id of ["target", "contrast"]) $(id).disabled = !chosen.has_target;
+  $("ask").hidden = !chosen.has_target;
   const follows = chosen.follows_temperature, followers = server.methods.filter((other) => other.follows_temperature);
   $("factor").disabled = !follows;
   $("unmoved").hidden = follows || !server.has_temperature;
@@ -226,25 +228,31 @@ function showSettings() {
 }
 
 function showFactor() {
-  const gammas = shown?.original.diagnostics.gamma, slider = $("factor");
-  const mean = gammas ? gammas.reduce((sum, gamma) => sum + gamma, 0) / gammas.length : null;
-  $("gamma").textContent = `γ × ${state.factor.toPrecision(2)}` + (mean ? ` = ${(mean * state.factor).toPrecision(2)} on average` : "");
+  const slider = $("factor");
+  $("gamma").textContent = `× ${state.factor.toPrecision(2)}`;
   if (document.activeElement !== slider) slider.value = Math.log10(state.factor);
-  slider.setAttribute("aria-valuetext", `γ times ${state.factor.toPrecision(2)}`);
+  slider.setAttribute("aria-valuetext", `times ${state.factor.toPrecision(2)}`);
   $("neutral").disabled = state.factor === 1;
 }
 
 // The numbers of what is pointed at, below the words and below the couplings: one of the two is in sight.
+const hints = new Map([...document.querySelectorAll(".readout")].map((line) => [line, [...line.childNodes]]));
 onPoint((words) => {
-  for (const line of document.querySelectorAll(".readout")) line.replaceChildren(...(shown && words.length ? numbers(...words) : [line.dataset.hint]));
+  for (const [line, hint] of hints) line.replaceChildren(...(shown && words.length ? numbers(...words) : hint));
 });
 
 function numbers(i, j) {
   const { now, original } = shown;
   const name = (k) => el("b", {}, el("bdi", {}, shortened(now.words[k], 40)), el("span", { class: "tag" }, now.sides[k]));
-  if (j === undefined) return [name(i), " ", state.removed.has(i) ? "struck out" : wordLine(now, i)];
+  if (j === undefined) return [name(i), " ", ...(state.removed.has(i) ? ["struck out"] : [without(now, i), el("small", {}, wordLine(now, i))])];
   const J = now.interactions[i][j], before = original.interactions[i][j], d = digits([J, before]);
-  return [name(i), " × ", name(j), ` J ${signed(J, d)}${edited() ? `, before ${signed(before, d)}` : ""}`];
+  const kind = J > 0 ? "need each other" : "do the same work";
+  return [name(i), " × ", name(j), ` ${kind}, J ${signed(J, d)}${edited() ? `, before ${signed(before, d)}` : ""}`];
+}
+
+function without(now, i) {
+  const check = now.summary.checks.find(({ kind, words }) => kind === "without" && words[0] === i);
+  return check ? `without it: ${check.label} ${percent(check.probability)}  ` : "";
 }
 
 // --- changing -------------------------------------------------------------------------------------------------------
@@ -278,6 +286,36 @@ function choose(id, change) {
   });
 }
 
+// A method shown beside the first, or no longer.
+function toggle(name) {
+  const now = new Set(others());
+  if (!now.delete(name)) now.add(name);
+  state.compare = [...now].join(".");
+  link();
+  compare();
+}
+
+// A method in the place of the first.
+function use(name) {
+  state.method = name;
+  cool();
+  update();
+  $("words").scrollIntoView({ block: "nearest" });
+}
+
+// One pair, as against many.
+function showOne(fromTable = false) {
+  $("main").dataset.mode = "one";
+  document.querySelector("input[name=mode][value=one]").checked = true;
+  $("back").hidden = !fromTable;
+  if (fromTable) $("pair").scrollIntoView();
+}
+
+function showMany() {
+  $("main").dataset.mode = "many";
+  document.querySelector("input[name=mode][value=many]").checked = true;
+}
+
 function wire() {
   $("examples").append(...EXAMPLES.map(([name, premise, hypothesis]) => {
     const chip = el("button", { type: "button", "aria-pressed": "false", "data-premise": premise, "data-hypothesis": hypothesis }, name);
@@ -289,10 +327,18 @@ function wire() {
     return chip;
   }));
   for (const id of ["premise", "hypothesis"]) $(id).addEventListener("input", typed);
-  choose("method", (value) => { state.method = value; cool(); });
   choose("target", (value) => { Object.assign(state, { target: value, contrast: value === state.contrast ? "" : state.contrast }); });
   choose("contrast", (value) => { state.contrast = value; });
-  choose("compare", (value) => { state.compare = value; });
+  $("all").addEventListener("click", () => {
+    state.compare = state.compare === ALL ? "" : ALL;
+    link();
+    compare();
+  });
+  $("others").addEventListener("toggle", () => { if (shown) compare(); });
+  $("other-method").lastElementChild.addEventListener("click", () => { use(recommended()); });
+  for (const radio of document.getElementsByName("mode"))
+    radio.addEventListener("change", () => (radio.value === "many" ? showMany() : showOne()));
+  $("back").firstElementChild.addEventListener("click", showMany);
   $("factor").addEventListener("input", (event) => {
     state.factor = Number((10 ** Number(event.target.value)).toPrecision(4));
     showFactor();
@@ -306,18 +352,7 @@ function wire() {
   });
   for (const radio of document.getElementsByName("view"))
     radio.addEventListener("change", () => { state.view = radio.value; link(); showPairs(); });
-  $("share").addEventListener("click", () => { link(); copyLink(); });
-  $("json").addEventListener("click", () => {
-    const { summary, ...record } = shown.now;
-    save(new Blob([JSON.stringify(record, null, 1)], { type: "application/json" }), "json");
-  });
-  $("html").addEventListener("click", async () => {
-    try {
-      save(await file("explain.html", shown.question), "html");
-    } catch (error) {
-      problem(error.message);
-    }
-  });
+  wireSharing();
   window.addEventListener("hashchange", () => {
     const linked = fromHash(location.hash);
     if (linked) open(linked);
@@ -331,6 +366,21 @@ function wire() {
     if (shown && contentRect.width !== width) draw();
     width = contentRect.width;
   }).observe($("main"));
+}
+
+function wireSharing() {
+  $("share").addEventListener("click", () => { link(); copyLink(); });
+  $("json").addEventListener("click", () => {
+    const { summary, ...record } = shown.now;
+    save(new Blob([JSON.stringify(record, null, 1)], { type: "application/json" }), "explanation.json");
+  });
+  $("html").addEventListener("click", async () => {
+    try {
+      save(await file("explain.html", shown.question), "explanation.html");
+    } catch (error) {
+      problem(error.message);
+    }
+  });
 }
 
 function warm(factor) {
@@ -349,13 +399,16 @@ function open(linked) {
   if (linked && toHash(linked) === toHash(state)) return;
   state = linked ?? fresh();
   if (!linked) write(EXAMPLES[0][1], EXAMPLES[0][2]);
-  if (!method(state.method)) state.method = server.methods[0]?.name ?? "";
-  if (state.compare !== ALL && !method(state.compare)) state.compare = "";
+  if (!method(state.method)) state.method = recommended();
+  if (state.compare !== ALL) state.compare = state.compare.split(".").filter(method).join(".");
+  if (state.compare) $("others").open = true;
   for (const name of ["target", "contrast"]) if (!server.labels.includes(state[name])) state[name] = "";
+  if (state.target || state.contrast) $("ask").open = true;
   cool();
   for (const radio of document.getElementsByName("view")) radio.checked = radio.value === state.view;
   fill();
   showExample();
+  showOne();
   update();
 }
 
@@ -379,6 +432,8 @@ async function begin() {
     return problem(error.message);
   }
   $("model").textContent = ` · ${server.model}`;
+  methods.list(server.methods);
+  many.ready(server);
   wire();
   point();
   return open(fromHash(location.hash));

@@ -16,11 +16,17 @@ export function point(...words) {
   for (const listener of listeners) listener(words);
 }
 
-// Pointing at an element points at these words until the pointer or the focus leaves.
+// Pointing at an element points at these words until the pointer or the focus leaves; a tap, until the next one.
 export function points(element, ...words) {
+  element.dataset.points = "";
   element.addEventListener("pointerenter", () => point(...words));
-  element.addEventListener("pointerleave", () => point());
+  element.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") point(); });
+  if (!(element instanceof HTMLElement)) return element; // Chromium puts a drawing's part that hears of the focus into the tab order
   element.addEventListener("focus", () => point(...words));
   element.addEventListener("blur", () => point());
   return element;
 }
+
+document.addEventListener("pointerdown", (event) => {
+  if (event.pointerType === "touch" && !event.target.closest("[data-points]")) point();
+});

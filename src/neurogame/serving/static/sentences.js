@@ -1,9 +1,10 @@
-// Both texts, each word on the colour of its score; as buttons that strike it out, or only to look at.
+// Both texts, the words that count on the colour of their score; as buttons that strike out, or only to look at.
 
+import { Answers } from "./answers.js";
 import { el } from "./dom.js";
 import { shared } from "./drawing.js";
 import { onPoint, points } from "./pointing.js";
-import { digits, direction, shortened, signed, spaced } from "./text.js";
+import { digits, direction, shortened, signed } from "./text.js";
 
 const LONGEST = 60; // characters of a word
 const SIDES = ["premise", "hypothesis"];
@@ -11,34 +12,35 @@ const SIDES = ["premise", "hypothesis"];
 export class Sentences {
   constructor(root, strike) {
     this.strike = strike; // called with a word's number; none: nothing can be struck out
-    this.question = el("p", { class: "note" });
-    this.texts = el("div");
+    this.texts = el("div", { class: strike ? "both spaced" : "both" }); // room for lines, always: nothing moves under the pointer
     this.legend = el("div", { class: "legend" });
-    root.replaceChildren(this.question, this.texts, this.legend);
-    this.key = "";
-    this.words = [];
+    this.answers = new Answers(this.texts);
+    root.replaceChildren(this.texts, ...(strike ? [this.legend] : []));
+    this.clear();
     this.close = onPoint((pointed) => this.words.forEach((word, i) => word.classList.toggle("pointed", pointed.includes(i))));
   }
 
-  // Nothing but the name of the method.
-  clear(name) {
-    this.question.replaceChildren(el("b", {}, spaced(name)));
+  clear() {
     this.texts.replaceChildren();
-    this.legend.replaceChildren();
     this.words = [];
     this.key = "";
+    this.shown = null;
   }
 
-  // `named`: with the name of its method, where others stand beside it.
-  show(ex, removed, named) {
+  show(ex, removed) {
     const key = JSON.stringify([ex.words, ex.sides]);
     if (key !== this.key) this.build(ex);
     this.key = key;
+    this.shown = { ex, removed };
     const largest = Math.max(...ex.scores.map(Math.abs)) || 1, d = digits(ex.scores);
     const unread = new Set(ex.diagnostics.unread ?? []);
     ex.words.forEach((_, i) => this.paint(ex, i, ex.scores[i] / largest, d, unread.has(i), removed.has(i)));
-    this.question.replaceChildren(...(named ? [el("b", {}, spaced(ex.method)), " "] : []), `${ex.summary.question}.`);
-    this.explain(ex, unread, removed);
+    this.explain(ex, unread, removed, this.connect());
+  }
+
+  // Lines need the places of the words: again when the width changes.
+  connect() {
+    return this.strike && this.shown ? this.answers.show(this.shown.ex, this.words, this.shown.removed) : 0;
   }
 
   // Struck out at once, before the server has answered.
@@ -65,15 +67,15 @@ export class Sentences {
   }
 
   word(name, i) {
-    const shown = [el("bdi", {}, shortened(name, LONGEST)), el("sup", { dir: "ltr" })];
-    const found = this.strike ? el("button", { type: "button", tabindex: "-1" }, ...shown) : el("span", {}, ...shown);
+    const shown = el("bdi", {}, shortened(name, LONGEST));
+    const found = this.strike ? el("button", { type: "button", tabindex: "-1" }, shown) : el("span", {}, shown);
     if (this.strike) found.addEventListener("click", () => this.strike(i));
     this.words[i] = points(found, i);
     return found;
   }
 
   paint(ex, i, share, d, unread, gone) {
-    const word = this.words[i], number = signed(ex.scores[i], d), strong = Math.abs(share) >= shared.strong && !gone;
+    const word = this.words[i], size = Math.abs(share), strong = size >= shared.strong && !gone;
     const names = ["w", share > 0 ? "for" : "against"];
     if (strong) names.push("strong");
     if (ex.swing.includes(i) && !gone) names.push("swing");
@@ -81,25 +83,26 @@ export class Sentences {
     else if (unread) names.push("unread");
     if (word.classList.contains("pointed")) names.push("pointed");
     word.className = names.join(" ");
-    word.style.setProperty("--a", gone || unread ? 0 : (shared.deepest * Math.abs(share)).toFixed(3));
-    word.lastElementChild.textContent = strong ? number : "";
-    const said = gone ? "struck out" : unread ? "not read by the model" : number;
+    const tint = size < shared.weak ? 0 : shared.deepest * (shared.palest + (1 - shared.palest) * size);
+    word.style.setProperty("--a", gone || unread ? 0 : tint.toFixed(3));
+    const pole = ex.summary.poles[share > 0 ? 1 : 0], number = signed(ex.scores[i], d);
+    const said = gone ? "struck out" : unread ? "not read by the model" : `${size < shared.weak ? "weak" : pole}, ${number}`;
     if (this.strike) {
       word.setAttribute("aria-pressed", gone);
-      word.setAttribute("aria-label", `${shortened(ex.words[i], LONGEST)}, ${said}`);
+      word.setAttribute("aria-label", `${shortened(ex.words[i], LONGEST)}, ${said}${names.includes("swing") ? ", swing word" : ""}`);
     } else word.title = said;
   }
 
-  explain(ex, unread, removed) {
+  explain(ex, unread, removed, lines) {
     const [against, favour] = ex.summary.poles;
-    const marks = [["w for strong", "+", favour, 0.35], ["w against strong", "−", against, 0.35]];
-    if (ex.swing.length) marks.push(["w swing", "word", "swing word", 0]);
+    const marks = [["w for strong", "word", favour, 0.35], ["w against strong", "word", against, 0.35]];
+    if (ex.swing.length) marks.push(["w swing", "word", "without it the answer is another", 0]);
     if ([...unread].some((i) => !removed.has(i))) marks.push(["w unread", "word", "not read", 0]);
     this.legend.replaceChildren(...marks.map(([names, sign, text, shade]) => {
       const mark = el("span", { class: names }, sign);
       mark.style.setProperty("--a", shade);
       return el("span", {}, mark, " " + text);
-    }));
+    }), ...(lines ? [el("span", {}, el("span", { class: "stroke", "aria-hidden": "true" }), " answer each other")] : []));
   }
 }
 

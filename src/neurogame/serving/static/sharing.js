@@ -11,11 +11,11 @@ export async function copyLink() {
   }
 }
 
-export function save(blob, kind) {
-  const link = el("a", { href: URL.createObjectURL(blob), download: `explanation.${kind}` });
+export function save(blob, name) {
+  const link = el("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  tell(`explanation.${kind} saved.`);
+  tell(`${name} saved.`);
 }
 
 let telling = 0;

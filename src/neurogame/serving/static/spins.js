@@ -2,7 +2,7 @@
 
 import { svg } from "./dom.js";
 import { onPoint, points } from "./pointing.js";
-import { isolated, shortened } from "./text.js";
+import { bare, isolated, percent, shortened } from "./text.js";
 
 const HEIGHT = 150, TOP = 14, LEFT = 34, GAP = 18;
 const NARROWEST = 20, WIDEST = 62;
@@ -28,11 +28,13 @@ export class Spins {
     if (key !== this.key) this.build(ex, read, dots, scale, width);
     this.key = key;
     const y = (alpha) => `translateY(${(HEIGHT * (1 - alpha / scale)).toFixed(1)}px)`;
+    const kept = new Set(ex.diagnostics.grounded ? ex.rationale ?? [] : []); // alone they keep the answer
     const half = ex.field || ex.diagnostics.grounded ? 0.5 : 0;
     for (const i of read) {
       const { group, pin, stem, ring, points: small, title } = this.columns[i];
       const alpha = ex.alpha[i], out = gone.has(i);
       group.classList.toggle("gone", out);
+      group.classList.toggle("kept", kept.has(i));
       pin.style.transform = stem.style.transform = y(alpha);
       stem.setAttribute("y2", (HEIGHT * (alpha - half) / scale).toFixed(1));
       ring.style.transform = y(original.alpha[i]);
@@ -45,7 +47,7 @@ export class Spins {
 
   build(ex, read, dots, scale, width) {
     const names = read.map((i) => shortened(ex.words[i]));
-    const foot = 14 + 6.9 * Math.max(0, ...names.map((name) => [...name].length));
+    const foot = 14 + 7.7 * Math.max(0, ...names.map((name) => [...name].length));
     const first = read.filter((i) => ex.sides[i] === "premise").length;
     const gap = first && first < read.length ? GAP : 0;
     const column = Math.max(NARROWEST, Math.min(WIDEST, (width - LEFT - gap - 4) / Math.max(1, read.length)));
@@ -83,16 +85,31 @@ export class Spins {
   }
 }
 
-// What the drawing says, for those who do not see it, and how decided the spins are.
+// What the drawing says, for those who do not see it.
 export function spinsSaid(ex, changed) {
   const unread = new Set(ex.diagnostics.unread ?? []);
   const read = ex.words.map((_, i) => i).filter((i) => !unread.has(i));
   const order = [...read].sort((i, j) => ex.alpha[j] - ex.alpha[i]);
-  const most = order.slice(0, 3).map((i) => `${isolated(ex.words[i])} ${ex.alpha[i].toFixed(2)}`).join(", ");
+  const most = order.slice(0, 3).map((i) => `${isolated(bare(ex.words[i]))} ${ex.alpha[i].toFixed(2)}`).join(", ");
   const before = changed ? " Dashed rings: before the changes." : "";
-  if (!ex.field) return `${ex.diagnostics.grounded ? "Most among the reasons" : "Largest weights"}: ${most}.${before}`;
+  if (ex.diagnostics.grounded) return `Most among the reasons: ${most}.${rationale(ex)}${before}`;
+  if (!ex.field) return `Largest weights: ${most}.${before}`;
   const rows = ex.per_head.alpha, cells = rows.flatMap((row) => read.map((i) => row[i]));
   const sure = cells.reduce((sum, alpha) => sum + Math.abs(2 * alpha - 1), 0) / Math.max(1, cells.length);
-  return `Most on: ${most}. Spins are ${Math.round(100 * sure)} % decided (mean |⟨s⟩| over words and heads).${before}`;
+  return `Most on: ${most}. Spins are ${percent(sure)} decided (mean over words and heads).${before}`;
 }
 
+function rationale(ex) {
+  if (!ex.rationale?.length) return "";
+  const alone = ex.diagnostics.rationale_alone?.[ex.prediction.label];
+  const tried = alone === undefined ? "not tried on the model" : `tried on the model: ${ex.prediction.label} ${percent(alone)}`;
+  return ` Filled: the shortest rationale that was found, words that alone keep the answer (${tried}).`;
+}
+
+// What α is, in plain words.
+export function heatNote(ex) {
+  if (ex.diagnostics.grounded)
+    return `1: surely among the reasons for ${ex.target}, 0: surely not, ½: neither here nor there. Cold, every word decides: what speaks for ${ex.target} is in, the rest is out. Hot, all words are alike. The answer itself does not move.`;
+  if (!ex.field) return "How much weight the model gives each word.";
+  return "How far attention keeps a word (small dots: heads). Cold, each word is on or off; hot, half and half; the answer moves with it.";
+}

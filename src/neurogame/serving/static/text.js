@@ -36,6 +36,17 @@ export function direction(text) {
   return first && /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]/.test(first[0]) ? "rtl" : "ltr";
 }
 
+export const percent = (share, decimals = 0) => `${(100 * share).toFixed(decimals)} %`;
+
+// 0.4 s, 12 s, 3 min
+export function duration(seconds) {
+  if (seconds < 0.95) return `${Math.max(0.1, seconds).toFixed(1)} s`;
+  return seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
+}
+
+// Without the punctuation around it, as neurogame.explanation.summary.bare.
+export const bare = (word) => word.replace(/^[.,;:!?()[\]…“”‘’]+|[.,;:!?()[\]…“”‘’]+$/g, "") || word;
+
 export const spaced = (name) => name.replaceAll("_", " ");
 
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

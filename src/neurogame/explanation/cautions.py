@@ -1,0 +1,95 @@
+"""What can be seen from two texts alone that a model of inference is known to stumble over; no model is asked.
+
+    cautions("The nurse thanked the pilot.", "The pilot thanked the nurse.")   # the same words in another order
+
+Rules of thumb, made to be silent unless they are fairly sure: a wrong warning costs more than a missing one.
+"""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+_FEWEST = 3  # words from which on an order, or a language, can be told
+_HITS = 2  # words of another language that it takes
+_LATIN = 0.5  # share of letters below which a text is in another script
+_EDGES = ".,;:!?()[]\"'…“”‘’«»¿¡"
+_ENGLISH = frozenset(
+    """a about after all am an and any are as at be because been but by can could did do does for from had has have he
+    her him his how i if in into is it its just me more most my no nobody not of on one or our out over she so some than
+    that the their them then there these they this those to two up was we were what when where which who will with
+    would you your""".split()  # noqa: SIM905  a list of quoted words is harder to read
+)
+_OTHERS = frozenset(  # frequent words of languages in Latin script; what English has as well is taken out below
+    """aber auch auf aus bei das dass dem den der des ein eine einen einer er es für ich ihr im ist kein keine
+    mit nach nicht noch oder sie sich sind und uns von vom wie wir wird zu zum zur
+    au aux avec ce cette dans de des du elle elles en est et être il ils je la le les leur mais ne nous ou par pas plus
+    pour qui que sa sans se ses sont sur un une vous à été
+    al como del el ella ellos era esta este fue ha las lo los más muy nada nadie no pero por porque se según sin
+    sobre su sus también te tiene todo una uno y ya él está están
+    che chi ci col da dal della delle dei di gli ha ho i il io loro lui ma mi nel nella nessuno non o più quando se
+    sono sta stanno tra una uno è
+    ao as com da das do dos e ela ele em eles foi isso já mas mais muito na nas não nem no nos o os ou para pela pelo
+    por são sem seu sua também tem um uma você à é está estão
+    aan als bij dat deze dit een en geen haar heb heeft het hij hun ik in is je kan maar mijn naar niet
+    nog om onder ook op over te tot uit van voor was wat werd wie wij zich zij zijn""".split()  # noqa: SIM905
+) - _ENGLISH  # fmt: skip
+
+
+def cautions(premise: str | None, hypothesis: str | None) -> list[str]:
+    """What a reader should know of the two texts before any number; nothing of a single text, whose model is not known.
+
+    Args:
+        premise: as given to the model; None: there is no pair.
+        hypothesis: likewise.
+
+    Returns:
+        One line each, without a full stop: an empty side, another language, the same words in another order.
+
+    Example:
+        >>> cautions("Two dogs sleep.", "")
+        ['the hypothesis is empty: the answer rests on the premise alone']
+    """
+    if premise is None or hypothesis is None:
+        return []
+    return list(_cautions({"premise": premise, "hypothesis": hypothesis}))
+
+
+def _cautions(texts: dict[str, str]) -> Iterator[str]:
+    words = {side: [word for word in map(bare, text.split()) if word] for side, text in texts.items()}
+    empty = [side for side, text in texts.items() if not text.strip()]
+    if len(empty) == 1:
+        other = next(side for side in texts if side not in empty)
+        yield f"the {empty[0]} is empty: the answer rests on the {other} alone"
+    foreign = [side for side, text in texts.items() if not looks_english(text, words[side])]
+    if foreign:
+        subject = "premise and hypothesis do" if len(foreign) == 2 else f"the {foreign[0]} does"
+        yield f"{subject} not look like English: a model that was trained on English guesses here"
+    if reordered(words["premise"], words["hypothesis"]):
+        yield "the hypothesis repeats the premise's words in another order: models often miss who does what to whom"
+
+
+def bare(word: str) -> str:
+    """A word in lower case, without the punctuation around it."""
+    return word.strip(_EDGES).casefold()
+
+
+def reordered(premise: list[str], hypothesis: list[str]) -> bool:
+    """Whether every word of the hypothesis is one of the premise, but not in the premise's order."""
+    if len(hypothesis) < _FEWEST or Counter(hypothesis) - Counter(premise):
+        return False
+    rest = iter(premise)
+    return not all(word in rest for word in hypothesis)  # `in` moves on: a subsequence keeps the order
+
+
+def looks_english(text: str, words: Iterable[str]) -> bool:
+    """Whether nothing speaks against it: mostly Latin letters, and no more frequent words of other languages."""
+    letters = [c for c in text[:2000] if c.isalpha()]
+    if letters and sum(map(_is_latin, letters)) < _LATIN * len(letters):
+        return False
+    known = list(words)
+    ours, theirs = (sum(word in some for word in known) for some in (_ENGLISH, _OTHERS))
+    return len(known) < _FEWEST or theirs < _HITS or theirs <= ours
+
+
+def _is_latin(letter: str) -> bool:
+    return letter.isascii() or unicodedata.name(letter, "").startswith("LATIN")
