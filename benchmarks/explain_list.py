@@ -39,10 +39,11 @@ Pairs = list[tuple[str, str]]
 def drawn(count: int) -> Pairs:
     """Pairs as long as those of SNLI, always the same."""
     draw = random.Random(0)
-    return [
-        tuple(" ".join(draw.choices(WORDS, k=draw.randint(*some))) for some in (PREMISE, HYPOTHESIS))
-        for _ in range(count)
-    ]  # type: ignore[misc]
+
+    def text(least: int, most: int) -> str:
+        return " ".join(draw.choices(WORDS, k=draw.randint(least, most)))
+
+    return [(text(*PREMISE), text(*HYPOTHESIS)) for _ in range(count)]
 
 
 def alone(nli: NLI, pairs: Pairs, *, check: bool) -> None:
@@ -77,8 +78,8 @@ class Passes:
 
     def run(self, *, check: bool) -> None:
         """All of them."""
-        for start in range(0, len(self.drafts), collection.TOGETHER):
-            some = slice(start, start + collection.TOGETHER)
+        for start in range(0, len(self.drafts), collection.CHUNK):
+            some = slice(start, start + collection.CHUNK)
             read_games(self.nli, self.drafts[some])
             if check:
                 evaluate_each(self.tried[some])
@@ -86,13 +87,13 @@ class Passes:
 
 def filed(nli: NLI, source: Path, chunk: int, *, check: bool) -> None:
     """A file into a new folder, by chunks of so many rows."""
-    usual = collection.TOGETHER
-    collection.TOGETHER = chunk  # type: ignore[misc]
+    usual = collection.CHUNK
+    collection.CHUNK = chunk
     try:
         with tempfile.TemporaryDirectory() as folder:
             collection.explain_file(nli, source, Path(folder) / "out", check=check)
     finally:
-        collection.TOGETHER = usual  # type: ignore[misc]
+        collection.CHUNK = usual
 
 
 def measured(nli: NLI, pairs: Pairs, repetitions: int, *, check: bool) -> list[dict[str, Any]]:
@@ -108,7 +109,7 @@ def measured(nli: NLI, pairs: Pairs, repetitions: int, *, check: bool) -> list[d
                 "list": partial(together, nli, pairs, check=check),
                 "model": partial(passes.run, check=check),
                 "file, row by row": partial(filed, nli, source, 1, check=check),
-                "file": partial(filed, nli, source, collection.TOGETHER, check=check),
+                "file": partial(filed, nli, source, collection.CHUNK, check=check),
             },
             repetitions,
             clock,

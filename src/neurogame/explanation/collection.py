@@ -6,7 +6,7 @@
 
 Explaining is one pass, drawing another: the lines are complete before the first page is written, and memory does not
 grow with the file. Until then they stand in `explanations.jsonl.part`, and an interrupted run goes on behind them; see
-`neurogame.jobs.parts`. Where pairs share passes (`pipeline.is_batched`), `TOGETHER` rows are written at once. A goal
+`neurogame.jobs.parts`. Where pairs share passes (`pipeline.is_batched`), `CHUNK` rows are written at once. A goal
 that is called .parquet or .arrow is a table instead of a folder, a row for each line.
 """
 
@@ -36,6 +36,7 @@ from neurogame.records import plain
 from neurogame.writing import named
 
 LINES = "explanations.jsonl"
+CHUNK = TOGETHER  # rows that are explained and written at once, where pairs share passes
 _ALONE = Shard()
 Pack = Callable[[Mapping[str, Any], bool], bytes]  # a record, and whether it is the first
 
@@ -187,7 +188,7 @@ def write(
 def _chunk(nli: Classifier, question: Mapping[str, Any]) -> int:
     """Rows that are explained and written at once."""
     try:
-        return TOGETHER if is_batched(nli, Question(**question)) else 1
+        return CHUNK if is_batched(nli, Question(**question)) else 1
     except (TypeError, ValueError):  # a question that no row has an answer to, as the first row will say
         return 1
 
