@@ -36,6 +36,8 @@ bench: $(VENV)/.benched
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/export.py
 	$(BIN)/python benchmarks/growth.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/explain_list.py
+	$(BIN)/python benchmarks/cost_page.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/predict.py
 
 # The site, in site/; a warning is an error.
@@ -51,6 +53,7 @@ fuzz: $(VENV)/.tested
 load: $(VENV)/.benched
 	@command -v wrk >/dev/null || { echo "make load needs wrk (apt install wrk)" >&2; exit 1; }
 	$(BIN)/python benchmarks/load.py
+	$(BIN)/python benchmarks/cost_page.py
 
 # What once stopped `neurogame serve`, against a real one on 127.0.0.1: a table of figures, ten minutes at most.
 attack: $(VENV)/.tested

@@ -1,7 +1,7 @@
 """How cost grows with length: pairs per second and memory by tokens, explanations by words: results/growth.json.
 
     python benchmarks/growth.py            # some minutes; leave the machine alone meanwhile
-    python benchmarks/growth.py --repetitions 1 --dry
+    python benchmarks/growth.py --repetitions 1 --tokens 16 32 --words 10 30 --dry     # a try
 
 The embedded model, told to read up to 512 tokens (its encoder has as many positions; it was trained on 128). Texts are
 one word, repeated: length is what matters. Sizes take turns in every repetition, figures are medians. `growth` is the
@@ -77,27 +77,27 @@ def exponents(sizes: tuple[int, ...], costs: list[float]) -> list[float | None]:
     return [None, *(round(log(b / a) / log(n / m), 2) for m, n, a, b in steps)]
 
 
-def by_tokens(nli: NLI, repetitions: int) -> list[dict[str, Any]]:
+def by_tokens(nli: NLI, sizes: tuple[int, ...], repetitions: int) -> list[dict[str, Any]]:
     """A row per length."""
-    for tokens in TOKENS:
+    for tokens in sizes:
         assert nli.encode([pair(tokens)]).lengths == [tokens]
-    found = interleaved({str(n): partial(predicted, nli, n, BATCH) for n in TOKENS}, repetitions)
-    seconds = [found[str(n)] / BATCH for n in TOKENS]
+    found = interleaved({str(n): partial(predicted, nli, n, BATCH) for n in sizes}, repetitions)
+    seconds = [found[str(n)] / BATCH for n in sizes]
     rows = []
-    for n, cost, growth in zip(TOKENS, seconds, exponents(TOKENS, seconds), strict=True):
+    for n, cost, growth in zip(sizes, seconds, exponents(sizes, seconds), strict=True):
         size = memory("predicted", 8, n, BATCH)
         rows.append({"tokens": n, "pairs_per_second": round(1 / cost, 2), "growth": growth, "megabytes": size})
         progress(str(rows[-1]))
     return rows
 
 
-def by_words(nli: NLI, repetitions: int) -> list[dict[str, Any]]:
+def by_words(nli: NLI, sizes: tuple[int, ...], repetitions: int) -> list[dict[str, Any]]:
     """A row per method and length."""
     rows = []
     for method in METHODS:
-        found = interleaved({str(n): partial(explained, nli, n, method) for n in WORDS}, repetitions)
-        seconds = [found[str(n)] for n in WORDS]
-        for n, cost, growth in zip(WORDS, seconds, exponents(WORDS, seconds), strict=True):
+        found = interleaved({str(n): partial(explained, nli, n, method) for n in sizes}, repetitions)
+        seconds = [found[str(n)] for n in sizes]
+        for n, cost, growth in zip(sizes, seconds, exponents(sizes, seconds), strict=True):
             row = {"method": method, "words": n, "milliseconds": round(1000 * cost, 1), "growth": growth}
             rows.append({**row, "megabytes": memory("explained", 5, n, method)})
             progress(str(rows[-1]))
@@ -108,10 +108,16 @@ def main() -> None:
     """Measure, print, store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS)
+    parser.add_argument("--words", type=int, nargs="+", default=WORDS)
     parser.add_argument("--dry", action="store_true", help="store nothing")
     options = parser.parse_args()
     clock, nli = Clock(), opened()
-    found = {"batch": BATCH, "tokens": by_tokens(nli, options.repetitions), "words": by_words(nli, options.repetitions)}
+    found = {
+        "batch": BATCH,
+        "tokens": by_tokens(nli, tuple(options.tokens), options.repetitions),
+        "words": by_words(nli, tuple(options.words), options.repetitions),
+    }
     show("predictions", found["tokens"])  # type: ignore[arg-type]
     show("explanations", found["words"])  # type: ignore[arg-type]
     if options.dry:

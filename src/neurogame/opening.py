@@ -84,9 +84,7 @@ def _display_name(place: Path | None, where: str) -> str:
 def _onnx(name: str | Path | None, device: str | torch.device | None) -> tuple[Any, Any, str]:
     """Graph, tokenizer and name of a folder that `neurogame export` wrote."""
     if name is None:
-        raise ModelError(
-            "the embedded model is no ONNX file: `neurogame export -o FOLDER` writes one, then load FOLDER"
-        )
+        raise ModelError("the embedded model is no ONNX file: `neurogame export -o FOLDER` writes one; model = FOLDER")
     if device is not None and str(device).partition(":")[0] != "cpu":
         raise ModelError(f"device {str(device)!r} cannot be used with backend='onnx', which runs on the CPU")
     place = Path(name).expanduser()

@@ -624,7 +624,7 @@ def test_it_can_be_shown(nli, tmp_path):
 
 
 BAD = [
-    ({"error": 0.1}, ValueError, "error = 0.1: samples must say how many forward passes may be spent to reach it"),
+    ({"error": 0.1}, ValueError, "error = 0.1: needs samples = N, the forward passes that may be spent to reach it"),
     ({"error": 0, "samples": 50}, ValueError, "error must be a number > 0, a standard error in logits; got 0"),
     ({"error": -1.0, "samples": 50}, ValueError, "error must be a number > 0"),
     ({"error": float("nan"), "samples": 50}, ValueError, "error must be a number > 0"),
@@ -820,7 +820,6 @@ def test_a_file_is_written_in_chunks_and_resumed_behind_the_last(systems, tmp_pa
     source.write_text("\n".join(rows) + "\n")
     whole, folder, told = tmp_path / "whole", tmp_path / "out", []
     collection.explain_file(nli, source, whole)
-    monkeypatch.setattr(collection, "TOGETHER", 2)
     together, calls = pipeline.read_games, []
 
     def stop(*given):
@@ -832,10 +831,10 @@ def test_a_file_is_written_in_chunks_and_resumed_behind_the_last(systems, tmp_pa
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, "read_games", stop)
         with pytest.raises(KeyboardInterrupt):
-            collection.explain_file(nli, source, folder)
+            collection.explain_file(nli, source, folder, together=2)
     part = folder / f"{collection.LINES}.part"
     assert [json.loads(line)["row"] for line in part.read_text().splitlines()] == [1, 2, 3, 4]  # the third has one pair
-    done = collection.explain_file(nli, source, folder, resume=True, progress=told.append)
+    done = collection.explain_file(nli, source, folder, resume=True, together=2, progress=told.append)
     assert (done.explained, done.failed, done.resumed, told) == (5, 1, 4, [2])
     assert done.first_failure.startswith("row 3: line 3:")
     for one, other in zip(

@@ -428,6 +428,22 @@ def test_nothing_is_left_of_an_export_that_fails(exported, tmp_path, monkeypatch
 # --- the command line --------------------------------------------------------------------------------------------
 
 
+def test_the_verb_explain_falls_back_and_says_so(exported):
+    """Without a method: the best that a graph of logits allows, named in the record and on stderr."""
+    place, pair = str(exported("neurogame")), tiny.PAIRS[1]
+    said = runner.invoke(app, ["explain", *pair, "--model", place, "--backend", "onnx", "--json"])
+    assert said.exit_code == 0, said.output
+    assert json.loads(said.stdout)["method"] == "input"
+    assert "an ONNX graph gives no game, so the method is input" in said.stderr
+    chosen = runner.invoke(app, ["explain", *pair, "--model", place, "--backend", "onnx", "--method", "occlusion"])
+    assert chosen.exit_code == 0
+    assert "so the method is" not in chosen.stderr
+    refused = runner.invoke(app, ["explain", *pair, "--model", place, "--backend", "onnx", "--method", "decision"])
+    assert refused.exit_code == 1
+    assert "--backend torch" in refused.stderr  # the option, not the keyword
+    assert "backend=" not in refused.stderr
+
+
 @pytest.fixture
 def quick(exported, monkeypatch):
     """Exports of the tiny BERT without tracing."""

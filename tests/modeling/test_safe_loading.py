@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shutil
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from neurogame.modeling import (
     NeuroGameForSequenceClassification,
 )
 from neurogame.modeling.checking import ModelError
-from neurogame.modeling.loading import load_classifier, load_encoder
+from neurogame.modeling.loading import _is_finite, load_classifier, load_encoder
 from neurogame.modeling.word_vectors import read_vectors
 
 WEIGHTS = "model.safetensors"
@@ -480,3 +481,11 @@ def test_the_sums_of_the_embedded_model_are_read_with_care(tmp_path):
 
 def test_model_error_is_one_class():
     assert neurogame.nli.ModelError is ModelError
+
+
+@pytest.mark.parametrize(
+    ("numbers", "finite"),
+    [([1.0, 2.0], True), ([3e38, 3e38], True), ([1.0, nan], False), ([inf, -inf], False), ([3e38, 3e38, inf], False)],
+)
+def test_weights_are_finite_also_where_their_sum_is_not(numbers, finite):
+    assert _is_finite(torch.tensor(numbers)) == finite

@@ -6,7 +6,7 @@
 
 Explaining is one pass, drawing another: the lines are complete before the first page is written, and memory does not
 grow with the file. Until then they stand in `explanations.jsonl.part`, and an interrupted run goes on behind them; see
-`neurogame.jobs.parts`. Where pairs share passes (`pipeline.is_batched`), `TOGETHER` rows are written at once. A goal
+`neurogame.jobs.parts`. Where pairs share passes (`pipeline.is_batched`), `together` rows are written at once. A goal
 that is called .parquet or .arrow is a table instead of a folder, a row for each line.
 """
 

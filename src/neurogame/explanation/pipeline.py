@@ -287,7 +287,7 @@ def _method(nli: Classifier, question: Question) -> str:
     if error is not None and (method != "decision" or not is_grounded(nli.model)):
         raise ValueError(f"error = {error}: only method = 'decision' on a grounded game is refined until an error")
     if error is not None and samples is None:
-        raise ValueError(f"error = {error}: samples must say how many forward passes may be spent to reach it")
+        raise ValueError(f"error = {error}: needs samples = N, the forward passes that may be spent to reach it")
     return method
 
 
