@@ -21,7 +21,7 @@ export class Many {
     this.server = server;
     const best = server.methods.find((method) => method.recommended);
     this.explains = best && !best.slow ? best.name : null; // swing words of a slow method would take hours
-    $("many-note").textContent = `CSV, TSV or JSON lines with the columns premise and hypothesis; label is optional. At most ${ROWS} pairs and ${BYTES / 1e6} MB. They go to this server only, and it keeps nothing.`;
+    $("many-note").textContent = `CSV, TSV or JSON lines with the columns premise and hypothesis; label is optional. At most ${ROWS} pairs and ${BYTES / 1e6} MB. They go to this server only.`;
     options($("many-label"), [["", "any"], ...server.labels.map((label) => [label, label])], "");
     $("many-run").addEventListener("click", () => this.start($("many-text").value));
     $("many-stop").addEventListener("click", () => this.run?.abort());

@@ -12,7 +12,7 @@ const COLUMNS = [ // title, what it is sorted by
   ["sure", (row) => row.sure ?? -1],
   ["swing words", (row) => -(row.swing?.length ?? -1)],
 ];
-const GOLD = ["label", (row) => (row.label ? Number(!isWrong(row)) : 2)]; // wrong ones first
+const GOLD = ["given label", (row) => (row.label ? Number(!isWrong(row)) : 2)]; // wrong ones first
 
 const isWrong = (row) => Boolean(row.label && row.answer) && row.label.toLowerCase() !== row.answer.toLowerCase();
 
