@@ -545,6 +545,7 @@ def test_an_export_is_served(exported):
         methods = [method["name"] for method in state["methods"]]
         assert "occlusion" in methods
         assert "decision" not in methods
+        assert [method["name"] for method in state["methods"] if method["recommended"]] == ["input"]
         said = client.post("/predict", json=pair).json()
         assert said["logits"] == pytest.approx(onnx.predict(premise, hypothesis).logits)
         found = client.post("/explain", json={**pair, "method": methods[0]})

@@ -702,6 +702,21 @@ def test_a_grounded_game_is_checked_by_real_deletion(browser):
         context.close()
 
 
+def test_a_model_that_gives_only_logits_is_explained_too(browser):
+    """No weights, no spins, no grounded game, as in ONNX: words removed at the input, and no part that has nothing."""
+    plain = NLI(tiny.model("cls"), tiny.tokenizer(), name="plain")
+    with served(plain) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(address + f"#p={PAIR[0]}&h={PAIR[1]}")
+        expect(page.locator("#compare-note")).to_contain_text("input (recommended)")
+        expect(page.locator("#reasons")).to_have_text(summary.reasons(plain.explain(*PAIR)))
+        expect(page.locator("#checks li")).to_have_count(3)
+        expect(page.locator("#slider")).to_be_hidden()
+        context.close()
+
+
 def test_a_tap_points_until_the_next_one(opened, nli):
     page = opened(LINK, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     expect(page.locator("#words .readout")).to_contain_text("Tap a word")
@@ -741,6 +756,9 @@ def test_many_pairs_are_answered_in_a_table(page, nli, tmp_path):
     ]
     said = nli.predict(pairs)
     rows = page.locator("#many-table tbody tr")
+    for part in page.locator("section.one").all():
+        expect(part).to_be_hidden()
+    expect(rows.first).to_have_class("wrong" if said[0].label != "contradiction" else "")
     expect(page.locator("#many-said")).to_have_text("3 of 3 answered.")
     for line, (premise, hypothesis), one in zip(rows.all(), pairs, said, strict=True):
         expect(line).to_contain_text(premise.split()[0])
@@ -792,6 +810,12 @@ def test_many_pairs_can_be_stopped_and_come_from_a_file(page, tmp_path):
     expect(page.locator("#many-said")).to_have_text("Stopped: 1 of 20 answered.")
     expect(page.get_by_role("button", name="Answer them")).to_be_visible()
     assert len(held) <= 10
+    for name, content, said in (
+        ("large.csv", b"a," + b"b" * 2_000_000, "2.0 MB: at most 2 MB"),
+        ("image.csv", b"\xff\xfe,b", "image.csv is not a text in UTF-8."),
+    ):
+        page.set_input_files("#many-file", {"name": name, "mimeType": "text/csv", "buffer": content})
+        expect(page.locator("#many-problem")).to_contain_text(said)
 
 
 @pytest.mark.parametrize(
@@ -799,7 +823,6 @@ def test_many_pairs_can_be_stopped_and_come_from_a_file(page, tmp_path):
     [
         ("", "Nothing to answer"),
         ("a,b\n" * 1001, "1001 pairs: at most 1000"),
-        ("a," + "b" * 2_000_001, "2.0 MB: at most 2 MB"),
         ("premise,hypothesis", "no pair below it"),
         ("one column", "One column only"),
         ('{"premise": "a"}', "Pair 1 has no hypothesis."),

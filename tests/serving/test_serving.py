@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 
 from neurogame import Explanation
 from neurogame.cli import app as command
-from neurogame.explanation import METHODS, methods_for, page, what_if
+from neurogame.explanation import METHODS, best, methods_for, page, what_if
 from neurogame.nli import NLI
 from neurogame.serving import schema, server
 from neurogame.serving.app import STATIC, create_app
@@ -66,6 +66,8 @@ def test_health_says_what_is_served(client, nli):
     assert [entry["samples"] for entry in found["methods"]] == [
         bool(METHODS[m].samples) for m in methods_for(nli.model)
     ]
+    assert [entry["name"] for entry in found["methods"] if entry["recommended"]] == [best(nli.model)]
+    assert all(entry["about"] and entry["measured"]["model"] for entry in found["methods"])
     slow = {entry["name"] for entry in found["methods"] if entry["slow"]}
     assert (
         {"presence", "input"}

@@ -21,9 +21,9 @@ export class Many {
     this.server = server;
     const best = server.methods.find((method) => method.recommended);
     this.explains = best && !best.slow ? best.name : null; // swing words of a slow method would take hours
-    $("many-note").textContent = `CSV, TSV or JSON lines with the columns premise and hypothesis; label is optional. At most ${ROWS} pairs and ${BYTES / 1e6} MB. They go to this server only, and it keeps nothing.`;
+    $("many-note").textContent = `CSV, TSV or JSON lines with the columns premise and hypothesis; label is optional. At most ${ROWS} pairs and ${BYTES / 1e6} MB. They go to this server only.`;
     options($("many-label"), [["", "any"], ...server.labels.map((label) => [label, label])], "");
-    $("many-run").addEventListener("click", () => this.start());
+    $("many-run").addEventListener("click", () => this.start($("many-text").value));
     $("many-stop").addEventListener("click", () => this.run?.abort());
     $("many-file").addEventListener("change", () => this.load());
     for (const id of ["many-filter", "many-label"])
@@ -36,23 +36,24 @@ export class Many {
     const [file] = $("many-file").files;
     if (!file) return;
     if (file.size > BYTES) return this.complain(`${(file.size / 1e6).toFixed(1)} MB: at most ${BYTES / 1e6} MB are taken at a time.`);
+    let text;
     try {
-      $("many-text").value = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     } catch {
       return this.complain(`${file.name} is not a text in UTF-8.`);
     }
-    return this.start();
+    return this.start(text); // not into the field: a browser takes long to lay out megabytes
   }
 
   complain(text) {
     listed($("many-problem"), text ? [text] : []);
   }
 
-  async start() {
+  async start(text) {
     this.run?.abort();
     this.complain("");
     try {
-      this.rows = readPairs($("many-text").value).map((pair, i) => ({ ...pair, number: i + 1 }));
+      this.rows = readPairs(text).map((pair, i) => ({ ...pair, number: i + 1 }));
     } catch (error) {
       return this.complain(error.message);
     }

@@ -12,7 +12,9 @@ const COLUMNS = [ // title, what it is sorted by
   ["sure", (row) => row.sure ?? -1],
   ["swing words", (row) => -(row.swing?.length ?? -1)],
 ];
-const GOLD = ["label", (row) => (row.label ? (row.label === row.answer ? 1 : 0) : 2)]; // wrong ones first
+const GOLD = ["given label", (row) => (row.label ? Number(!isWrong(row)) : 2)]; // wrong ones first
+
+const isWrong = (row) => Boolean(row.label && row.answer) && row.label.toLowerCase() !== row.answer.toLowerCase();
 
 export class PairsTable {
   constructor(table, open) {
@@ -48,7 +50,7 @@ export class PairsTable {
     line.cells[3].textContent = row.error ? printable(row.error) : row.answer ?? "…";
     if (gold) {
       line.cells[4].textContent = row.label;
-      line.classList.toggle("wrong", Boolean(row.label && row.answer && row.label !== row.answer));
+      line.classList.toggle("wrong", isWrong(row));
     }
     line.cells[place].textContent = row.sure === undefined ? "" : percent(row.sure);
     line.cells[place + 1].textContent = row.swing ? row.swing.map((word) => printable(bare(word))).join(", ") || "–" : "";

@@ -16,6 +16,7 @@ export function showVerdict(now, original, changes) {
   $("compared").firstElementChild.textContent = changes.length
     ? `${capital(changes.join(", "))}. Before: ${before.label}, ${percent(before.probabilities[before.label])}.`
     : weakness(before.label);
+  $("compared").classList.toggle("weakness", !changes.length && Boolean(weakness(before.label)));
   const labels = Object.keys(said.probabilities);
   const list = $("labels");
   if (list.children.length !== labels.length) list.replaceChildren(...labels.map(bar));
