@@ -4,6 +4,7 @@ import copy
 import io
 import json
 import random
+import sys
 from dataclasses import replace
 
 import pytest
@@ -671,3 +672,50 @@ def test_an_interrupted_fit_goes_on_with_the_passes_it_has(tmp_path):
     assert all(torch.equal(x, found.game.state_dict()[name]) for name, x in expected.game.state_dict().items())
     assert found.record == expected.record
     assert not list(tmp_path.iterdir())
+
+
+# --- other libraries ------------------------------------------------------------------------------------------------
+
+
+def test_values_as_shap_has_them(explainers):
+    pytest.importorskip("shap")
+    explainer = explainers["softmax"]
+    why = explainer(TEXT, target="good")
+    found = why.to_shap()
+    assert found.values.tolist() == list(why.shapley)
+    assert float(found.base_values) == why.diagnostics["origin"]
+    assert [word.strip() for word in found.data] == list(why.words)
+    assert found.values.sum() + found.base_values == pytest.approx(
+        why.diagnostics["origin"] + why.diagnostics["total"], abs=1e-4
+    )
+    many = explainer.to_shap([TEXT, "a dog"], target="good")
+    assert many.values[0].tolist() == list(why.shapley)
+    assert len(many.values[1]) == 2
+    assert many[1].base_values == explainer("a dog", target="good").diagnostics["origin"]
+
+
+def test_values_as_shapiq_has_them(explainers):
+    pytest.importorskip("shapiq")
+    explainer = explainers["softmax"]
+    why = explainer(TEXT)
+    found = why.to_shapiq()
+    for i in range(len(why.words)):
+        assert found[(i,)] == pytest.approx(why.shapley[i])
+        for j in range(i):
+            assert found[(j, i)] == pytest.approx(why.interactions[i][j])
+    assert (found.n_players, found.max_order) == (len(why.words), 2)
+    assert float(found.baseline_value) == pytest.approx(why.diagnostics["origin"])
+    assert len(explainer.to_shapiq(["a dog", "a cat"])) == 2
+
+
+def test_what_cannot_be_converted_is_refused(explainers, monkeypatch):
+    nli = Classifier(classifier(), tiny.tokenizer())
+    with pytest.raises(ValueError, match="method = 'occlusion' has no Shapley values to convert"):
+        explain(nli, "a dog", None, method="occlusion").to_shap()
+    with pytest.raises(ValueError, match="there is no explanation to convert"):
+        explainers["softmax"].to_shap([])
+    for name, convert in (("shap", "to_shap"), ("shapiq", "to_shapiq")):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(ImportError) as raised:
+            getattr(explainers["softmax"]("a dog"), convert)()
+        assert one_line(raised).startswith(f"this needs {name}: pip install ")

@@ -18,6 +18,7 @@ MODULES = (
     "grounding.coalitions",
     "hamiltonian",
     "ising",
+    "outputs",
     "readout",
     "values",
 )

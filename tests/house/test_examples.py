@@ -14,6 +14,7 @@ PROMISED = {
     "check_a_faq": r"t-1  .*contradiction[\s\S]*t-3  .*entailment",
     "fine_tune": r"12 of 12\ncontradiction, above all because of 'no'",
     "fragments_probe": r"^roles +0\.\d\d[\s\S]*\nword order +0\.\d\d",
+    "ground_your_model": r"^R² on held-out texts: 0\.[89]\d\n(Good|Bad) \(\d+ %\): “[\s\S]*strongest pair: \w+ × ",
     "image_patches": r"accuracy on 300 other digits 0\.9\d\d\nω of the heads:( [+-]\d\.\d\d){8}\n",
     "layer_in_a_network": r"accuracy on new sequences (1\.000|0\.9\d\d)\n",
     "methods_side_by_side": r"^contradiction 0\.\d\d\n[\s\S]*\noccl.*\+1\.00 ",

@@ -164,14 +164,17 @@ def safe_json(content: Any, *, indent: int | None = None) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def mapping(options: list[str] | None) -> dict[str, str] | None:
-    """["a=b", …] of --column as a mapping; anything else is wrong usage."""
+def mapping(options: list[str] | None, *, single: bool = False) -> dict[str, str] | None:
+    """["a=b", …] of --column as a mapping; anything else is wrong usage. With `single` also text=COLUMN."""
     columns: dict[str, str] = {}
+    allowed = ("premise", "hypothesis", "label", *(["text"] if single else []))
     for option in options or ():
         ours, _, theirs = option.partition("=")
-        if ours not in ("premise", "hypothesis", "label") or not theirs:
+        if ours not in allowed or not theirs:
+            more = ", or text=COLUMN for single texts" if single else ""
             raise typer.BadParameter(
-                f"--column {printable(option)}: expected premise=COLUMN, hypothesis=COLUMN or label=COLUMN of the file"
+                f"--column {printable(option)}: expected premise=COLUMN, hypothesis=COLUMN or label=COLUMN of the "
+                f"file{more}"
             )
         if ours in columns:
             raise typer.BadParameter(f"--column {ours} is given twice")

@@ -1,5 +1,6 @@
-"""`neurogame explain`: one pair in the terminal, as JSON, page or figure; or a file of pairs into a folder."""
+"""`neurogame explain`: one pair or text in the terminal, as JSON, page or figure; or a file of them into a folder."""
 
+import json
 import sys
 from contextlib import closing
 from itertools import islice
@@ -27,8 +28,9 @@ def explain(
     text: Annotated[
         str,
         typer.Argument(
-            metavar="PREMISE|FILE",
-            help="What is given; or, alone, a file of pairs: CSV, TSV, JSONL (or .gz), Parquet, Arrow; - is stdin.",
+            metavar="PREMISE|TEXT|FILE",
+            help="What is given; or, alone, a file of pairs: CSV, TSV, JSONL (or .gz), Parquet, Arrow; - is stdin. "
+            "With an explainer for single texts, a text or a file of texts.",
             show_default=False,
         ),
     ],
@@ -106,15 +108,17 @@ def explain(
     question: dict[str, Any] = {"method": method, "target": target, "contrast": contrast, "level": level}
     question |= {"samples": samples, "seed": seed, "check": check, "error": error}
     opening = {"model": model, "explainer": explainer, **common.opening(model_labels, device, backend)}
-    if hypothesis is None:
+    single = _is_single(opening)
+    if hypothesis is None and not (single and not _is_file(text)):
         if html is not None or figure is not None:
             raise typer.BadParameter("--html and --figure are for one pair; a FILE has pages of its own")
         _check_file(text)
-        reading: dict[str, Any] = {"columns": common.mapping(columns), "limit": limit}
+        reading: dict[str, Any] = {"columns": common.mapping(columns, single=True), "limit": limit}
         with common.one_line("explain"):
-            common.check_source(text, reading["columns"])
+            if not single:
+                common.check_source(text, reading["columns"])
             _check(opening, method)
-            _file(text, opening, question, reading, output, resume=resume, as_json=as_json)
+            _file(text, opening, question, reading, output, resume=resume, as_json=as_json, single=single)
         return
     if columns or limit or resume or output is not None:
         raise typer.BadParameter("--column, --limit, --resume and --output are for a FILE, not for one pair")
@@ -125,15 +129,31 @@ def explain(
         _pair(text, hypothesis, opening, question, html, figure, kind, as_json=as_json, details=details)
 
 
-def _check_file(text: str) -> None:
-    """One argument that is no file is probably a premise without its hypothesis: wrong usage."""
+def _is_single(opening: dict[str, Any]) -> bool:
+    """Whether the explainer that will be used was fitted on single texts; its file says so, without torch."""
+    place = opening["explainer"]
+    if place is None and opening["model"] is not None:
+        place = Path(opening["model"]) / "explainer"  # as `embedded.EXPLAINER`, which is behind torch
+    try:
+        papers = json.loads((Path(place).expanduser() / "explainer.json").read_text(encoding="utf-8"))
+        return bool(papers.get("parts") == 1)
+    except (OSError, TypeError, ValueError, AttributeError):  # there is none: whoever opens it says what is wrong
+        return False
+
+
+def _is_file(text: str) -> bool:
     from neurogame.data.formats import kind_of
 
     try:
         there = text == "-" or kind_of(text) is not None or Path(text).exists()
     except (OSError, ValueError):  # too long for a path, or with a null in it
         there = False
-    if not there or len(text.splitlines()) > 1:
+    return there and len(text.splitlines()) <= 1
+
+
+def _check_file(text: str) -> None:
+    """One argument that is no file is probably a premise without its hypothesis: wrong usage."""
+    if not _is_file(text):
         raise typer.BadParameter(f"{cut(text, 60)!r} is no file; for one pair give PREMISE and HYPOTHESIS")
 
 
@@ -173,7 +193,7 @@ def _say_method(nli: "NLI", method: str | None) -> None:
 
 def _pair(
     premise: str,
-    hypothesis: str,
+    hypothesis: str | None,
     opening: dict[str, Any],
     question: dict[str, Any],
     html: Path | None,
@@ -191,7 +211,7 @@ def _pair(
     check_choice("kind", kind, figures.Kind)
     nli = load(opening.pop("model"), **opening)
     _say_method(nli, question["method"])
-    ex = nli.explain(premise, hypothesis, **question)
+    ex = nli.explain(premise, hypothesis, **question)  # type: ignore[arg-type]  # None: it knows single texts
     if figure is not None:
         figures.figure(ex, kind, figure)
         typer.echo(f"figure: {figure}", err=True)
@@ -212,8 +232,8 @@ def _file(
     *,
     resume: bool,
     as_json: bool,
+    single: bool,
 ) -> None:
-    from neurogame.data.reading import iterate
     from neurogame.explanation import collection
     from neurogame.nli import load
 
@@ -221,16 +241,16 @@ def _file(
     streamed = as_json and output is None
     folder = output or Path(f"{'stdin' if source == '-' else Path(source.removesuffix('.gz')).stem}-explained")
     if streamed:
-        iterate(source, columns=reading["columns"], require_label=False).close()
+        collection.rows_of(source, reading["columns"], single=single).close()
     else:
-        collection.check(source, folder, reading["columns"], resume=resume)
-    total = collection.count(source, **reading)
+        collection.check(source, folder, reading["columns"], resume=resume, single=single)
+    total = collection.count(source, **reading, single=single)
     nli = load(opening.pop("model"), **opening)
     _say_method(nli, question["method"])
     # a bar and lines of results would write over each other in one terminal
     with common.progress("explain", total, shown=not (streamed and sys.stdout.isatty())) as advance:
         if streamed:
-            rows = iterate(source, columns=reading["columns"], require_label=False, on_error="skip")
+            rows = collection.rows_of(source, reading["columns"], single=single)
             with closing(rows):
                 some, live = islice(rows, reading["limit"]), source == "-"
                 collection.write(nli, some, sys.stdout, progress=advance, live=live, **question)

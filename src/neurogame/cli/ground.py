@@ -18,7 +18,10 @@ def ground(
     data: Annotated[
         list[str] | None,
         common.data(
-            "--data", metavar="NAME|FILE", help="Texts like those to be explained; labels are not needed. Repeatable."
+            "--data",
+            metavar="NAME|FILE",
+            help="Texts like those to be explained, single or pairs; labels are not needed. A .txt file has a text per "
+            "line, a table a column `text`, or `premise` and `hypothesis`. Repeatable.",
         ),
     ] = None,
     output: Annotated[
@@ -29,6 +32,10 @@ def ground(
     coalitions: Annotated[int, typer.Option(min=2, help="Incomplete copies of each text; an even number.")] = 2,
     steps: Annotated[int, typer.Option(min=1, help="Of the optimiser.")] = 3000,
     removal: Annotated[str, typer.Option(metavar="delete|mask|pad", help="How words are taken out.")] = "delete",
+    level: Annotated[
+        str, typer.Option(metavar="word|token|sentence", help="What is taken out and gets a number.")
+    ] = "word",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the passes of an interrupted run.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")] = 0,
     bf16: Annotated[
         bool, typer.Option("--bf16", help="Read the texts in bfloat16: faster on newer processors.")
@@ -41,8 +48,8 @@ def ground(
 ) -> None:
     """Fit a grounded game to a model's own answers on incomplete texts: reasons in one pass from then on.
 
-    Takes minutes on two cores. The model itself is not changed. `neurogame explain --model FOLDER` uses the explainer
-    in the model's folder, or the one that --explainer names.
+    Takes minutes on two cores, and an interrupted run can be resumed. The model itself is not changed.
+    `neurogame explain --model FOLDER` uses the explainer in the model's folder, or the one that --explainer names.
     """
     if not data:
         raise typer.BadParameter("--data is needed: texts like those that are to be explained")
@@ -54,9 +61,11 @@ def ground(
             data,
             output,
             opening=common.opening(model_labels, device, "torch"),
-            reading={"root": root, "columns": common.mapping(columns)},
+            reading={"root": root, "columns": common.mapping(columns, single=True)},
             limit=texts,
-            fitting={"coalitions": coalitions, "steps": steps, "removal": removal, "seed": seed, "bf16": bf16},
+            fitting={"coalitions": coalitions, "steps": steps, "removal": removal, "seed": seed, "bf16": bf16}
+            | {"level": level},
+            resume=resume,
         )
     if as_json:
         common.print_json(record)
@@ -73,10 +82,9 @@ def _ground(
     reading: dict[str, Any],
     limit: int,
     fitting: dict[str, Any],
+    resume: bool,
 ) -> dict[str, Any]:
     import random
-
-    from neurogame.data import load as load_data
 
     if fitting["coalitions"] % 2:
         raise ValueError(
@@ -88,8 +96,10 @@ def _ground(
         raise ValueError(f"{model} is no folder here: say with --output where the explainer goes")
     if place.is_file():
         raise FileExistsError(f"{place} is a file; an explainer is saved as a folder")
+    keep = place.with_name(f"{place.name}.passes")
+    _check_resume(keep, resume=resume)
     reading = {name: value for name, value in reading.items() if value is not None}
-    pairs = [pair for name in names for pair in load_data(name, require_label=False, **reading)]
+    pairs = [text for name in names for text in _texts(name, reading)]
     from neurogame.data.removal import Mode  # torch comes here, after everything that may be missing
     from neurogame.grounding.explainer import MOST_HELD_OUT, ground
     from neurogame.nli import load
@@ -104,8 +114,33 @@ def _ground(
     passes = (len(chosen) - held) * (fitting["coalitions"] + 1) + held * 9
     with common.progress("ground", passes + fitting["steps"]) as advance:
         explainer = ground(
-            nli.model, nli.tokenizer, chosen, most=limit, max_length=nli.max_length, progress=advance, **fitting
+            nli, None, chosen, most=limit, max_length=nli.max_length, keep=keep, progress=advance, **fitting
         )
     explainer.save_pretrained(place)
     typer.echo(f"explainer: {place}", err=True)
     return dict(explainer.record)
+
+
+def _check_resume(keep: Path, *, resume: bool) -> None:
+    """An interrupted run is resumed only if that is asked for, and the other way round."""
+    begun = keep.with_name(f"{keep.name}.part.journal").exists()
+    if begun and not resume:
+        raise FileExistsError(f"{keep}.part holds an interrupted run; --resume goes on with it, or delete it")
+    if resume and not begun:
+        raise FileNotFoundError(f"there is no {keep}.part of an interrupted run: there is nothing to resume")
+
+
+def _texts(name: str, reading: dict[str, Any]) -> list[Any]:
+    """Single texts of a file that has such, pairs of any other; a name is that of a set of pairs."""
+    from neurogame.data import load as load_data
+    from neurogame.data.pairs import Malformed
+    from neurogame.data.texts import is_single, iterate_texts
+
+    columns = reading.get("columns") or {}
+    if Path(name).is_file() and is_single(name, columns):
+        rows = iterate_texts(name, column=columns.get("text"), on_error="skip")
+        texts = [row.text for row in rows if not isinstance(row, Malformed)]
+        if not texts:
+            raise ValueError(f"{name}: no row is a text")
+        return texts
+    return list(load_data(name, require_label=False, **reading))

@@ -18,6 +18,13 @@ def serve(
         str, typer.Option(metavar="ADDRESS", help="Where to listen; 127.0.0.1 is reached from this machine only.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    explainer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="What `neurogame ground` made for this model; for single texts, /explain takes `text`.",
+        ),
+    ] = None,
     model_labels: common.ModelNames = None,
     device: common.Device = None,
     backend: common.Backend = "torch",
@@ -59,6 +66,8 @@ def serve(
     with common.one_line("serve"):
         extras.check("serve")
         common.check_model(model, backend)
+        if explainer is not None and not explainer.expanduser().is_dir():
+            raise FileNotFoundError(f"--explainer {explainer}: no such folder; `neurogame ground` writes one")
         from neurogame.serving import settings
 
         token = settings.token_of(token_file)
@@ -70,7 +79,7 @@ def serve(
 
         common.quiet()
         server.serve(
-            lambda: load(model, **common.opening(model_labels, device, backend)),
+            lambda: load(model, explainer=explainer, **common.opening(model_labels, device, backend)),
             host,
             port,
             announce=lambda url: say(f"{url} (Ctrl-C ends it)"),

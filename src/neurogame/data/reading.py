@@ -90,7 +90,7 @@ class Rule:
         reason = self.missing(record) if len(places) < len(ALIASES) else None
         if reason is None:
             premise, hypothesis = record[places["premise"]], record[places["hypothesis"]]
-            reason = _fault("premise", premise) or _fault("hypothesis", hypothesis)
+            reason = text_fault("premise", premise) or text_fault("hypothesis", hypothesis)
         if reason is not None:
             return Malformed(file, line, reason)
         used = set(places.values())
@@ -108,7 +108,8 @@ class Rule:
         return Pair(premise, hypothesis, label, extras)
 
 
-def _fault(ours: str, text: object) -> str | None:
+def text_fault(ours: str, text: object) -> str | None:
+    """Why this is no text; None: it is one."""
     if not isinstance(text, str):
         return f"{ours} is {'null' if text is None else f'{type(text).__name__}, not text'}"
     if not text.strip():
@@ -143,11 +144,15 @@ def iterate(
     rule = Rule(columns or {}, label_names, require_label)
     if on_error not in ("raise", "skip"):
         raise DataError(f"on_error {on_error!r} is unknown; allowed: raise, skip")
-    file = _existing(fspath(path))
-    return _stream(file, rule, fatal=on_error == "raise")
+    return stream(fspath(path), rule, fatal=on_error == "raise")
 
 
-def _stream(path: str, rule: Rule, *, fatal: bool) -> Generator[Row, None, None]:
+def stream(path: str, rule: Any, *, fatal: bool) -> Generator[Any, None, None]:
+    """The rows that a rule makes of the records of a file; a rule has `missing` and `row`, as `Rule` has them."""
+    return _stream(_existing(path), rule, fatal=fatal)
+
+
+def _stream(path: str, rule: Any, *, fatal: bool) -> Generator[Any, None, None]:
     rows, unusable = 0, None
 
     def check(header: tuple[str, ...]) -> None:

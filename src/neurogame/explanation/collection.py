@@ -1,4 +1,4 @@
-"""A file of pairs, explained: a line of JSON per row, and pages to read them by; or a table of them.
+"""A file of pairs or of single texts, explained: a line of JSON per row, and pages to read them by; or a table of them.
 
     FOLDER/explanations.jsonl     one object per row of the file, in order, whatever became of it
     FOLDER/index.html             the pairs with their heat maps, `PER_PAGE` to a page (index-2.html …)
@@ -10,7 +10,7 @@ grow with the file. Until then they stand in `explanations.jsonl.part`, and an i
 that is called .parquet or .arrow is a table instead of a folder, a row for each line.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -23,6 +23,7 @@ from neurogame.data.columnar import as_json
 from neurogame.data.columnar import plain as plain_columns
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import Row, iterate
+from neurogame.data.texts import Text, iterate_texts
 from neurogame.explanation.pipeline import TOGETHER, explain_many, is_batched
 from neurogame.explanation.reading import Question
 from neurogame.explanation.record import Explanation
@@ -48,14 +49,15 @@ class Done:
     failed: int
     first_failure: str | None
     resumed: int = 0  # rows that an earlier run had done
+    noun: str = "pair"  # what was explained: pairs or texts
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "noun"}
 
     def summary(self) -> str:
         """One line."""
-        said = f"{counted(self.explained, 'pair')} explained"
+        said = f"{counted(self.explained, self.noun)} explained"
         said += f", {counted(self.resumed, 'row')} done before" if self.resumed else ""
         return said + (f", {self.failed} failed (the first: {self.first_failure})" if self.failed else "")
 
@@ -72,13 +74,13 @@ def explain_file(
     together: int = TOGETHER,
     **question: Any,
 ) -> Done:
-    """Explain the pairs of `source` in order, into a folder or a table.
+    """Explain the pairs of `source` in order, into a folder or a table; or its texts, if the explainer is for such.
 
     Args:
         nli: the model.
         source: a CSV, TSV or JSONL file, gzipped or not, a Parquet or Arrow file, or "-" for stdin.
         folder: new, or holding an interrupted run of the same question if `resume`; or a .parquet or .arrow file.
-        columns: ours → theirs, where the names of the columns are not the usual ones.
+        columns: ours (premise, hypothesis, label; or text) → theirs, where the names are not the usual ones.
         limit: only the first so many rows.
         resume: go on where an interrupted run stopped.
         progress: told of each row.
@@ -92,14 +94,16 @@ def explain_file(
         DataError: the source cannot be read to its end (what is complete stays), or no row could be explained.
     """
     goal = Path(folder).expanduser()
-    check(source, goal, columns, resume=resume)
+    single = is_single(nli)
+    check(source, goal, columns, resume=resume, single=single)
     asked = plain({"model": nli.name, "source": str(source), "columns": columns, "limit": limit, **question})
     if not tables.is_table(goal):
         goal.mkdir(parents=True, exist_ok=True)
     lines, model, chunk = _lines(goal), fingerprint(nli), _chunk(nli, question, together)
     job = {"version": __version__, **asked, "model": model, **({"chunk": chunk} if chunk > 1 else {})}
-    pack = _table({"version": __version__, "model": nli.name, "digest": model}) if tables.is_table(goal) else _line
-    rows = iterate(source, columns=columns, require_label=False, on_error="skip")
+    papers = {"version": __version__, "model": nli.name, "digest": model}
+    pack = _table(papers, ("text",) if single else ("premise", "hypothesis")) if tables.is_table(goal) else _line
+    rows = rows_of(source, columns, single=single)
     with closing(rows), Part(lines, _ALONE, job, source=file_digest(source), resume=resume) as part:
         before = part.at.rows
         try:
@@ -109,7 +113,7 @@ def explain_file(
             if is_damage(error) and repeatable(source):
                 part.suspend()
             raise
-        done = Done(**part.at.kept, resumed=before)
+        done = Done(**part.at.kept, resumed=before, noun="text" if single else "pair")
         if not done.explained:
             part.discard()
             raise DataError(
@@ -119,6 +123,23 @@ def explain_file(
             draw(goal, part.path, title=Path(str(source)).name if str(source) != "-" else "stdin", asked=asked)
     parts.finish(lines, 1)
     return done
+
+
+def is_single(nli: Classifier) -> bool:
+    """Whether single texts are explained: the model's explainer was fitted on such."""
+    return nli.explainer is not None and nli.explainer.parts == 1
+
+
+def rows_of(
+    source: str | Path, columns: Mapping[str, str] | None = None, *, single: bool = False
+) -> Generator[Row | Text, None, None]:
+    """Pairs without labels, or single texts, of a file; what cannot be read comes as `Malformed`."""
+    if not single:
+        return iterate(source, columns=columns, require_label=False, on_error="skip")
+    unknown = sorted(set(columns or {}) - {"text", "label"})
+    if unknown:
+        raise DataError(f"columns maps {unknown[0]!r}, but the explainer is for single texts; allowed: text")
+    return iterate_texts(source, column=(columns or {}).get("text"), on_error="skip")
 
 
 def _explain(
@@ -152,7 +173,7 @@ def _explain(
 
 def write(
     nli: Classifier,
-    rows: Iterator[Row],
+    rows: Iterator[Row | Text],
     file: IO[str],
     *,
     first: int = 1,
@@ -198,10 +219,10 @@ def _line(record: Mapping[str, Any], first: bool = False) -> bytes:  # noqa: ARG
     return as_json(record).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _table(papers: Mapping[str, str]) -> Pack:
+def _table(papers: Mapping[str, str], parts: tuple[str, ...]) -> Pack:
     """Rows of a table: what is asked for most in columns of its own, all of it as JSON in the last."""
     chunks = tables.Chunks(papers, tables.lists(words="string", sides="string", scores="double"))
-    texts = ("premise", "hypothesis", "gold", "label", "method", "target", "sentence")
+    texts = (*parts, "gold", "label", "method", "target", "sentence")
     header = {"row": "int64", **dict.fromkeys((*texts, *chunks.types, "columns", "error", "explanation"))}
 
     def pack(record: Mapping[str, Any], first: bool) -> bytes:
@@ -212,27 +233,31 @@ def _table(papers: Mapping[str, str]) -> Pack:
     return pack
 
 
-def _records(nli: Classifier, rows: Sequence[Row], question: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _records(nli: Classifier, rows: Sequence[Row | Text], question: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the line of each row says, but for its number."""
-    pairs = [row for row in rows if isinstance(row, Pair)]
-    found = iter(explain_many(nli, [(pair.premise, pair.hypothesis) for pair in pairs], **question))
-    return [_record(row, next(found) if isinstance(row, Pair) else None) for row in rows]
+    texts = [tuple(_texts(row).values()) for row in rows if isinstance(row, Pair | Text)]
+    found = iter(explain_many(nli, texts, **question))
+    return [_record(row, next(found) if isinstance(row, Pair | Text) else None) for row in rows]
 
 
-def _record(row: Row, found: Explanation | Exception | None) -> dict[str, Any]:
+def _texts(row: Pair | Text) -> dict[str, str]:
+    return {"text": row.text} if isinstance(row, Text) else {"premise": row.premise, "hypothesis": row.hypothesis}
+
+
+def _record(row: Row | Text, found: Explanation | Exception | None) -> dict[str, Any]:
     if isinstance(row, Malformed):
         return {"error": f"line {row.line}: {row.reason}"}
     assert not isinstance(row, NoGold)  # labels are not asked for
     if isinstance(found, Explanation):
         return {**found.to_dict(), **_given(row)}
     reason = " ".join(str(found).split()) or type(found).__name__
-    return {"premise": row.premise, "hypothesis": row.hypothesis, **_given(row), "error": reason}
+    return {**_texts(row), **_given(row), "error": reason}
 
 
-def _given(pair: Pair) -> dict[str, Any]:
+def _given(row: Pair | Text) -> dict[str, Any]:
     """The row's own label and columns."""
-    found: dict[str, Any] = {} if pair.label is None else {"gold": pair.label}
-    return {**found, "columns": plain_columns(pair.extras)} if pair.extras else found
+    found: dict[str, Any] = {} if isinstance(row, Text) or row.label is None else {"gold": row.label}
+    return {**found, "columns": plain_columns(row.extras)} if row.extras else found
 
 
 def _lines(goal: Path) -> Path:
@@ -240,9 +265,16 @@ def _lines(goal: Path) -> Path:
     return goal if tables.is_table(goal) else goal / LINES
 
 
-def check(source: str | Path, folder: Path, columns: Mapping[str, str] | None = None, *, resume: bool = False) -> None:
+def check(
+    source: str | Path,
+    folder: Path,
+    columns: Mapping[str, str] | None = None,
+    *,
+    resume: bool = False,
+    single: bool = False,
+) -> None:
     """Refuse what can be refused before a model is loaded."""
-    iterate(source, columns=columns, require_label=False).close()
+    rows_of(source, columns, single=single).close()
     lines = _lines(folder)
     if tables.is_table(folder):
         need("pyarrow", "parquet")
@@ -261,10 +293,12 @@ def check(source: str | Path, folder: Path, columns: Mapping[str, str] | None = 
         raise DataError(f"{source} can be read only once; --resume needs a file")
 
 
-def count(source: str | Path, columns: Mapping[str, str] | None = None, limit: int | None = None) -> int | None:
+def count(
+    source: str | Path, columns: Mapping[str, str] | None = None, limit: int | None = None, *, single: bool = False
+) -> int | None:
     """Rows of a file, for a bar with an end; None where it can be read only once."""
     if not repeatable(source):
         return None
-    rows = iterate(source, columns=columns, require_label=False, on_error="skip")
+    rows = rows_of(source, columns, single=single)
     with closing(rows):
         return sum(1 for _ in islice(rows, limit))

@@ -260,6 +260,40 @@ class Explanation:
         drawn: Figure = figure(self, kind, path)
         return drawn
 
+    def to_shap(self) -> Any:
+        """As a `shap.Explanation`, for shap's plots: Shapley values, ℓ(∅) as base value, words as data.
+
+        Returns:
+            One row; `neurogame.Explainer.to_shap` makes one of many texts.
+
+        Raises:
+            ValueError: the method has no Shapley values.
+            ImportError: shap is not installed; the line says how to get it.
+
+        Example:
+            >>> shap.plots.text(explainer("The plot is thin, but I loved it.").to_shap())  # doctest: +SKIP
+        """
+        from neurogame.explanation.interchange import to_shap
+
+        return to_shap(self)
+
+    def to_shapiq(self) -> Any:
+        """As a `shapiq.InteractionValues`, for shapiq's plots: Shapley values of words, interactions of pairs.
+
+        Returns:
+            Orders 0 to 2; to 1 where the method has no interactions.
+
+        Raises:
+            ValueError: the method has no Shapley values.
+            ImportError: shapiq is not installed; the line says how to get it.
+
+        Example:
+            >>> explainer("The plot is thin, but I loved it.").to_shapiq().plot_network()  # doctest: +SKIP
+        """
+        from neurogame.explanation.interchange import to_shapiq
+
+        return to_shapiq(self)
+
     def _repr_html_(self) -> str:
         """For notebooks."""
         from neurogame.explanation.views.page import fragment

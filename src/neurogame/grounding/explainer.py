@@ -30,6 +30,7 @@ from neurogame.classifier import MAX_LENGTH, Classifier
 from neurogame.data.removal import Mode
 from neurogame.data.words import Level
 from neurogame.explanation import Explanation, explain
+from neurogame.explanation.interchange import to_shap
 from neurogame.grounding.coalitions import Law
 from neurogame.grounding.fitting import PATIENCE, GroundedGame, Progress, fit_games, fit_quality, observe
 from neurogame.grounding.game import WordGame
@@ -127,6 +128,36 @@ class Explainer:
         if isinstance(text, str) or hypothesis is not None:
             return explain(classifier, text, hypothesis, **options)  # type: ignore[arg-type]  # it says what is wrong
         return [explain(classifier, t[0], t[1] if len(t) > 1 else None, **options) for t in as_texts(text)]
+
+    def to_shap(self, texts: Iterable[Any], **options: Any) -> Any:
+        """Texts explained, as one `shap.Explanation`; see `Explanation.to_shap`.
+
+        Args:
+            texts: single texts, or pairs.
+            options: as for calling it; `target` makes all rows speak of one label.
+
+        Returns:
+            A row per text.
+
+        Example:
+            >>> shap.plots.bar(explainer.to_shap(texts, target="good"))  # doctest: +SKIP
+        """
+        return to_shap(self(texts, **options))
+
+    def to_shapiq(self, texts: Iterable[Any], **options: Any) -> list[Any]:
+        """Texts explained, as a list of `shapiq.InteractionValues`; see `Explanation.to_shapiq`.
+
+        Args:
+            texts: single texts, or pairs.
+            options: as for calling it.
+
+        Returns:
+            One per text.
+
+        Example:
+            >>> explainer.to_shapiq(["A fine film."])[0].plot_network()  # doctest: +SKIP
+        """
+        return [why.to_shapiq() for why in self(texts, **options)]
 
     @property
     def classifier(self) -> Classifier:

@@ -14,6 +14,7 @@ from neurogame.classifier import Classifier
 from neurogame.data.formats import DAMAGE, STDIN
 from neurogame.data.pairs import DataError, Malformed, Pair
 from neurogame.data.reading import Row
+from neurogame.data.texts import Text
 from neurogame.jobs.parts import Mark, PartError
 
 _SHOWN = 5  # malformed rows that the record names
@@ -49,13 +50,13 @@ def file_digest(source: str | Path) -> str:
 class Reading:
     """The rows of a file, chunk by chunk, and what has been read so far."""
 
-    def __init__(self, rows: Iterator[Row], size: int) -> None:
+    def __init__(self, rows: Iterator[Row | Text], size: int) -> None:
         self._source, self._size = rows, size
         self._digest = hashlib.blake2b(digest_size=16)
         self.rows = self.pairs = self.malformed_count = 0
         self.malformed: list[str] = []
 
-    def __iter__(self) -> Iterator[list[Row]]:
+    def __iter__(self) -> Iterator[list[Row | Text]]:
         while taken := list(islice(self._source, self._size)):
             faulty = [row for row in taken if isinstance(row, Malformed)]
             if faulty and faulty[-1].is_end:  # no malformed row: an unknown number of rows is missing
@@ -65,11 +66,13 @@ class Reading:
             for row in taken:
                 if isinstance(row, Pair):
                     self._hash(row.premise, row.hypothesis, row.label, row.extras)
+                elif isinstance(row, Text):
+                    self._hash(row.text, row.extras)
                 elif isinstance(row, Malformed):
                     self._hash(row.line, row.reason)
             self.malformed += map(str, faulty[: _SHOWN - len(self.malformed)])
             self.rows += len(taken)
-            self.pairs += sum(isinstance(row, Pair) for row in taken)
+            self.pairs += sum(isinstance(row, Pair | Text) for row in taken)
             self.malformed_count += len(faulty)
             yield taken
 

@@ -182,14 +182,14 @@ async def predict(pair: schema.Pair, request: Request) -> schema.Said:
     return schema.Said(**said.to_dict())
 
 
-@closed.post("/explain", responses=_ERRORS, response_model=schema.Explained)
-async def explain(question: schema.Question, request: Request) -> Response:
+@closed.post("/explain", responses=_ERRORS, response_model=schema.Explained | schema.ExplainedText)
+async def explain(question: schema.AnyQuestion, request: Request) -> Response:
     """Why: what each word adds, with words struck out or at another temperature if asked."""
     return await _answer(request, question, partial(_engine(request).run, partial(_explain_json, question)))
 
 
 @closed.post("/explain.html", responses=_ERRORS | _HTML, response_class=Response)
-async def report(question: schema.Question, request: Request) -> Response:
+async def report(question: schema.AnyQuestion, request: Request) -> Response:
     """The same as one HTML file that needs nothing else."""
     return await _answer(request, question, partial(_engine(request).run, partial(_report, question)))
 
@@ -230,17 +230,19 @@ def _engine(request: Request) -> Engine:
     return engine
 
 
-async def _answer(request: Request, pair: schema.Pair, submit: Callable[..., Coroutine[Any, Any, Answer]]) -> Answer:
+async def _answer(
+    request: Request, pair: schema.Pair | schema.TextQuestion, submit: Callable[..., Coroutine[Any, Any, Answer]]
+) -> Answer:
     """Submit a job to the engine and wait for it; it is cancelled when the client disconnects.
 
     The log gets the method, the times of the job and, if the settings say so, the texts.
     """
     notes: Notes = request.state.notes
-    if isinstance(pair, schema.Question):
+    if isinstance(pair, schema.Options):
         asked = None if pair.method is None else named(pair.method)
         notes["method"] = asked if asked is None or asked in METHODS else "other"
     if request.app.state.settings.log_text:
-        notes |= {"premise": pair.premise, "hypothesis": pair.hypothesis}
+        notes |= pair.model_dump(include={"premise", "hypothesis", "text"}, exclude_none=True)
     job = asyncio.ensure_future(submit(notes, address(request.client)))
     try:
         while not (await asyncio.wait([job], timeout=POLL))[0]:
@@ -251,26 +253,29 @@ async def _answer(request: Request, pair: schema.Pair, submit: Callable[..., Cor
         job.cancel()
 
 
-def _explanation(question: schema.Question, nli: NLI) -> Explanation:
-    words = len(question.premise.split()) + len(question.hypothesis.split())
+def _explanation(question: schema.Question | schema.TextQuestion, nli: NLI) -> Explanation:
+    words = sum(len(text.split()) for text in question.texts)
     if words > schema.WORDS:
-        raise HTTPException(413, f"the pair has {words} words; at most {schema.WORDS} are explained")
+        noun = "pair" if len(question.texts) == 2 else "text"
+        raise HTTPException(413, f"the {noun} has {words} words; at most {schema.WORDS} are explained")
     method = METHODS.get(best(nli.model) if question.method is None else named(question.method))
     if method is not None and method.samples == "steps" and (question.samples or 0) > schema.STEPS:
         raise ValueError(
             f"samples = {question.samples}: method = {question.method!r} takes at most {schema.STEPS} steps here"
         )
-    return what_if.explain(nli, **question.model_dump())
+    asked = question.model_dump(exclude={"premise", "hypothesis", "text"})
+    premise, hypothesis = (*question.texts, None)[:2]
+    return what_if.explain(nli, premise=str(premise), hypothesis=hypothesis, **asked)
 
 
-def _explain_json(question: schema.Question, nli: NLI) -> Response:
+def _explain_json(question: schema.Question | schema.TextQuestion, nli: NLI) -> Response:
     """JSON, serialised in the engine's thread: the matrix of a long pair would hold up the event loop."""
     explanation = _explanation(question, nli)
     said = {name: getattr(summary, name)(explanation) for name in schema.Summary.model_fields}
     return JSONResponse({**explanation.to_dict(), "summary": said})
 
 
-def _report(question: schema.Question, nli: NLI) -> Response:
+def _report(question: schema.Question | schema.TextQuestion, nli: NLI) -> Response:
     explanation = _explanation(question, nli)
     return HTMLResponse(page(explanation), headers={"Content-Disposition": 'attachment; filename="explanation.html"'})
 
@@ -321,6 +326,8 @@ def _first_mistake(error: RequestValidationError, content_type: str | None) -> s
     """The first thing that is wrong with a request: where, what is expected, what is there."""
     first = error.errors()[0]
     place, given = first["loc"][1:], first.get("input")  # without "body"
+    if place[:1] == ("pair",) or (len(place) > 1 and place[0] == "text"):  # which question it was taken for
+        place = place[1:]
     if first["type"] == "json_invalid":
         return f"the body is not JSON: {first['ctx']['error']} at character {place[0]}"
     if not place and given is None:

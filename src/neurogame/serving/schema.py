@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from neurogame.explanation.views.drawing import shared
 
@@ -37,8 +37,10 @@ class Pair(BaseModel):
     hypothesis: Text = Field(description="What may follow.")
 
 
-class Question(Pair):
-    """What is to be explained, and what is to be changed before."""
+class Options(BaseModel):
+    """How something is to be explained, and what is to be changed before."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     method: str | None = Field(
         None,
@@ -68,6 +70,39 @@ class Question(Pair):
     check: bool = Field(
         default=True, description="Whether swing words and rationale of a grounded game are tried on the model."
     )
+
+
+class Question(Options, Pair):
+    """A pair that is to be explained."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Premise and hypothesis."""
+        return self.premise, self.hypothesis
+
+
+class TextQuestion(Options):
+    """A single text that is to be explained; the model's explainer must have been fitted on such."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "The plot is thin, but I loved it."}]})
+
+    text: Text = Field(description="What is read.")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text alone."""
+        return (self.text,)
+
+
+def _tag(body: Any) -> str:
+    """Which of the two a body is meant to be."""
+    return "text" if isinstance(body, TextQuestion) or (isinstance(body, dict) and "text" in body) else "pair"
+
+
+AnyQuestion = Annotated[
+    Annotated[Question, Tag("pair")] | Annotated[TextQuestion, Tag("text")],
+    Discriminator(_tag),
+]
 
 
 class Said(BaseModel):
@@ -104,18 +139,16 @@ class Summary(BaseModel):
     footing: list[str] = Field(description="How the numbers came about.")
 
 
-class Explained(BaseModel):
+class Reasons(BaseModel):
     """An `Explanation`, one number per word; null is what the method or the model does not have."""
 
-    premise: str
-    hypothesis: str
     method: str
     level: str
     target: str | None
     contrast: str | None
     prediction: Said
     words: list[str]
-    sides: list[Literal["premise", "hypothesis"]]
+    sides: list[Literal["premise", "hypothesis", "text"]]
     scores: Numbers
     shapley: Numbers | None
     banzhaf: Numbers | None
@@ -129,6 +162,23 @@ class Explained(BaseModel):
     rationale: list[int] | None
     sentence: str = Field(description="The reasons in plain words.")
     summary: Summary = Field(description="Not part of the record: the same in words.")
+
+
+class _PairTexts(BaseModel):
+    premise: str
+    hypothesis: str
+
+
+class _OneText(BaseModel):
+    text: str
+
+
+class Explained(Reasons, _PairTexts):  # fields of the last come first, as in the record
+    """An `Explanation` of a pair, one number per word; null is what the method or the model does not have."""
+
+
+class ExplainedText(Reasons, _OneText):
+    """The same of a single text."""
 
 
 class MeasuredInfo(BaseModel):

@@ -1,0 +1,123 @@
+"""Single texts from a file: which column holds them, and what becomes of a bad row. Pairs are `reading`'s.
+
+    reviews.txt      one text per line
+    reviews.csv      a column text, sentence, content, review … (.tsv, .jsonl, .parquet, .arrow likewise)
+
+A file is of single texts or of pairs: `kind_of_texts` says which, by its columns. Labels are not needed and not looked
+at; every other column stays with its row.
+"""
+
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from neurogame.data.formats import kind_of, open_file, records
+from neurogame.data.pairs import DataError, Malformed
+from neurogame.data.reading import Rule, stream, text_fault
+
+COLUMNS = ("text", "sentence", "content", "review", "comment", "document", "tweet", "title", "utterance")
+_PLAIN = ".txt"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text with the other columns of its row."""
+
+    text: str
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TextRule:
+    """How a record becomes a text: the name of its column, None for a usual one."""
+
+    column: str | None = None
+
+    def place(self, found: Iterable[str]) -> str | None:
+        """The column of the texts; case does not matter."""
+        lowered = {name.lower(): name for name in reversed(tuple(found))}
+        wanted = COLUMNS if self.column is None else (self.column.lower(),)
+        return next((lowered[name] for name in wanted if name in lowered), None)
+
+    def missing(self, found: Iterable[str]) -> str | None:
+        """What is wrong with these columns; None: they will do."""
+        names = tuple(found)
+        if self.place(names) is not None:
+            return None
+        needed = self.column or " or ".join(COLUMNS)
+        return f"no column for text; found: {', '.join(map(repr, names[:20])) or 'none'}; needed: {needed}"
+
+    def row(self, record: Mapping[str, Any], file: str, line: int) -> Text | Malformed:
+        """The text of a record, or why there is none."""
+        place = self.place(record)
+        reason = self.missing(record) if place is None else text_fault("text", record[place])
+        if place is None or reason is not None:
+            return Malformed(file, line, str(reason))
+        return Text(record[place], {name: value for name, value in record.items() if name != place})
+
+
+def iterate_texts(
+    path: str | PathLike[str], *, column: str | None = None, on_error: str = "raise"
+) -> Generator[Text | Malformed, None, None]:
+    """The texts of a file one by one, in constant memory.
+
+    Args:
+        path: a .txt file with a text per line, or a .csv, .tsv, .jsonl, .parquet or .arrow file with a column of texts,
+            text gzipped or not; "-" is the standard input, JSON lines or CSV.
+        column: the column of the texts; None: one of `COLUMNS`.
+        on_error: "raise" a `DataError` at the first row that is no text, or "skip": it comes as `Malformed`.
+
+    Example:
+        >>> [row.text for row in iterate_texts("reviews.csv")]  # doctest: +SKIP
+    """
+    if on_error not in ("raise", "skip"):
+        raise DataError(f"on_error {on_error!r} is unknown; allowed: raise, skip")
+    file = fspath(path)
+    if _is_plain(file) and Path(file).is_file():
+        return _lines(file)
+    return stream(file, TextRule(column), fatal=on_error == "raise")
+
+
+def _is_plain(path: str) -> bool:
+    return path.lower().removesuffix(".gz").endswith(_PLAIN)
+
+
+def _lines(path: str) -> Generator[Text | Malformed, None, None]:
+    """A text per line; blank lines are none."""
+    count = 0
+    with open_file(path) as lines:
+        assert not hasattr(lines, "records")
+        for line in lines:
+            if line.strip():
+                count += 1
+                fault = text_fault("text", line)
+                yield Text(line.strip()) if fault is None else Malformed(path, lines.number, fault)
+    if not count:
+        raise DataError(f"{path}: no rows, the file is empty")
+
+
+def is_single(path: str | PathLike[str], columns: Mapping[str, str] | None = None) -> bool:
+    """Whether a file holds single texts: `columns` says so, or it has no column for a hypothesis but one of texts.
+
+    Args:
+        path: a file that can be read twice; of the standard input nobody knows, so False.
+        columns: as given: {"text": …} says single texts, {"premise": …} pairs.
+    """
+    if columns and set(columns) & {"text", "premise", "hypothesis"}:
+        return "text" in columns
+    file = fspath(path)
+    if not Path(file).is_file():
+        return False
+    header: list[tuple[str, ...]] = []
+    with open_file(file) as lines:
+        for _, record in islice(records(lines, kind_of(file), header.append), 1):
+            if isinstance(record, dict):
+                header.append(tuple(record))
+    names = header[-1] if header else ()
+    places = Rule(require_label=False).places(names)
+    if "premise" in places and "hypothesis" in places:
+        return False
+    return _is_plain(file) or TextRule().place(names) is not None

@@ -1,0 +1,99 @@
+"""Explanations as other libraries have them, so that their plots and tools go on working.
+
+    to_shap     a `shap.Explanation`: values, base_values, data, for shap.plots.text, bar, waterfall …
+    to_shapiq   a `shapiq.InteractionValues`: single words and pairs, for shapiq's network, force and other plots
+
+Both are optional packages, imported when they are asked for. Numbers are passed on as they are: Shapley values φ_i with
+what the model says of nothing as base, J_ij (Banzhaf interactions) for pairs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neurogame.extras import need
+
+if TYPE_CHECKING:
+    from neurogame.explanation.record import Explanation
+
+
+def to_shap(explanations: Explanation | Sequence[Explanation]) -> Any:
+    """As a `shap.Explanation`: of one explanation one row, of a list ragged rows, as shap has them of texts.
+
+    Args:
+        explanations: one, or several of one target.
+
+    Raises:
+        ValueError: a method without Shapley values, or no explanation.
+        ImportError: shap is not installed.
+    """
+    single = not isinstance(explanations, Sequence)
+    listed = list(explanations) if isinstance(explanations, Sequence) else [explanations]
+    for ex in listed:
+        _check(ex)
+    if not listed:
+        raise ValueError("there is no explanation to convert")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it makes colour maps when it is imported, in a way that matplotlib deprecates
+        shap = need("shap", "explain")
+    values = [np.array(ex.shapley, dtype=np.float64) for ex in listed]
+    words = [np.array([f"{word} " for word in ex.words], dtype=object) for ex in listed]  # its text plot joins them
+    bases = np.array([_origin(ex) for ex in listed])
+    if single:
+        return shap.Explanation(values[0], float(bases[0]), data=words[0], feature_names=list(listed[0].words))
+    return shap.Explanation(
+        _ragged(values), bases, data=_ragged(words), feature_names=[list(ex.words) for ex in listed]
+    )
+
+
+def to_shapiq(ex: Explanation) -> Any:
+    """As a `shapiq.InteractionValues` of order 2: φ_i of single words, J_ij of pairs; of order 1 without interactions.
+
+    Args:
+        ex: the explanation. Its index is "k-SII" to shapiq's plots; the pairs are Banzhaf interactions, and the orders
+            do not add up to the logit as those of k-SII would.
+
+    Raises:
+        ValueError: a method without Shapley values.
+        ImportError: shapiq is not installed.
+    """
+    _check(ex)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shapiq = need("shapiq", "bench")
+    n = len(ex.words)
+    assert ex.shapley is not None
+    found: dict[tuple[int, ...], float] = {(): _origin(ex), **{(i,): x for i, x in enumerate(ex.shapley)}}
+    if ex.interactions is not None:
+        found |= {(i, j): ex.interactions[i][j] for i in range(n) for j in range(i + 1, n)}
+    return shapiq.InteractionValues(
+        values=np.array(list(found.values()), dtype=np.float64),
+        index="SV" if ex.interactions is None else "k-SII",
+        max_order=1 if ex.interactions is None else 2,
+        n_players=n,
+        min_order=0,
+        interaction_lookup={key: place for place, key in enumerate(found)},
+        estimated=not ex.diagnostics.get("exact", False),
+        baseline_value=found[()],
+    )
+
+
+def _origin(ex: Explanation) -> float:
+    """ℓ(∅): what the values are counted from."""
+    return float(ex.diagnostics.get("origin") or 0.0)
+
+
+def _check(ex: Explanation) -> None:
+    if ex.shapley is None:
+        raise ValueError(f"method = {ex.method!r} has no Shapley values to convert; allowed: decision, input, presence")
+
+
+def _ragged(rows: list[Any]) -> Any:
+    """Rows of different lengths as one array of objects."""
+    found = np.empty(len(rows), dtype=object)
+    found[:] = rows
+    return found
