@@ -17,39 +17,42 @@ from neurogame_bench.pages import pipes, update
 from neurogame_bench.study import Record, read
 
 NAME = "results/any_classifier.json"  # of the markers
-OURS, PARTITION = "neurogame", "shap Partition"
+OURS, PARTITION, DOCUMENTED = "neurogame", "shap Partition", "shap.Explainer as documented"
 CORES, MINUTES = 2, 10.0  # of the target
 SPEED = 50.0
 Found = Mapping[str, Any]  # of one task
 TITLES = {"pairs": "pairs (SNLI)", "sentiment": "single texts (sentiment)"}
 
 
-def row_of(part: Found, name: str) -> Record:
-    """The row of a method."""
-    return next(row for row in part["rows"] if row["method"] == name)
+def row_of(part: Found, name: str) -> Record | None:
+    """The row of a method; None: it has none."""
+    return next((row for row in part["rows"] if row["method"] == name), None)
 
 
 def targets(task: Found) -> list[tuple[str, str, float | None, float, int]]:
     """(what, relation, value, target, digits); None: not measured."""
     parts, fit = task["parts"], task["fit"]
+    own = row_of(parts["enumeration"], OURS) if "enumeration" in parts else None
     rows: list[tuple[str, str, float | None, float, int]] = [
         ("R² on coalitions of test texts", "≥", fit["test"]["r2"], 0.80, 3),
         (
             "correlation with enumerated Shapley values",
             "≥",
-            row_of(parts["enumeration"], OURS)["values"]["pooled"]["value"] if "enumeration" in parts else None,
+            None if own is None else own["values"]["pooled"]["value"],
             0.93,
             3,
         ),
         ("minutes of fitting on two cores (core minutes / 2)", "≤", fit["core minutes"] / CORES, MINUTES, 1),
     ]
     timing, faithful = parts.get("timing"), parts.get("faithfulness")
-    for passes in (500, 100):
-        name = f"{PARTITION}, {passes}"
-        fast = None if timing is None else row_of(timing, name)["times ours in a batch"]
-        rows.append((f"{name} passes: its seconds / ours in a batch", "≥", fast, SPEED, 0))
+    for name in (f"{PARTITION}, 500", f"{PARTITION}, 100", f"{DOCUMENTED}, 500"):
+        fast, judged = (None if part is None else row_of(part, name) for part in (timing, faithful))
+        if name.startswith(DOCUMENTED) and fast is None and judged is None:
+            continue
+        seconds = None if fast is None else fast["times ours in a batch"]
+        rows.append((f"{name} passes: its seconds / ours in a batch", "≥", seconds, SPEED, 0))
         for metric, relation in (("comprehensiveness", "≥"), ("sufficiency", "≤")):
-            value = None if faithful is None else row_of(faithful, name)[f"{metric}, ours less theirs"]["value"]
+            value = None if judged is None else judged[f"{metric}, ours less theirs"]["value"]
             rows.append((f"{metric}, ours less {name}", relation, value, 0.0, 3))
     return rows
 

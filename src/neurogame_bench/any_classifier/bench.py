@@ -36,6 +36,11 @@ class Bench:
         assert self.explainer.tokenizer is not None
         return Classifier(self.explainer.model, self.explainer.tokenizer, name=self.task.name, explainer=self.explainer)
 
+    def methods(self) -> list[rivals.Method]:
+        """Those that can be compared on texts of this kind."""
+        single = isinstance(self.task.test[0][0], str)
+        return [method for method in rivals.methods() if single or not method.texts_only]
+
     def reading(self, text: Text) -> Reading:
         """One pass."""
         return read_text(self.classifier, *sides(text), "word")

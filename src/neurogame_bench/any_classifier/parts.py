@@ -67,7 +67,7 @@ def stepped(
 
 def faithfulness(bench: Bench, limits: Mapping[str, int], keep: Keep) -> Record:
     """Comprehensiveness and sufficiency of every method, and paired differences from ours."""
-    methods = [method for method in rivals.methods() if not method.pairs_only]
+    methods = [method for method in bench.methods() if not method.pairs_only]
 
     def row(text: Text, place: int) -> Record:
         reading = bench.reading(text)
@@ -89,6 +89,8 @@ def faithfulness(bench: Bench, limits: Mapping[str, int], keep: Keep) -> Record:
     for method in methods:
         key = rivals.key(method)
         both = [(row[mine], row[key]) for row in rows if key in row]
+        if not both:
+            continue
         entry: Record = {"method": key, "texts": len(both)}
         for k, metric in enumerate(METRICS):
             entry[metric] = mean([theirs[k] for _, theirs in both])
@@ -128,7 +130,7 @@ def pair_values(table: Tensor, index: rivals.Index) -> Tensor:
 
 def enumeration(bench: Bench, limits: Mapping[str, int], keep: Keep) -> Record:
     """Correlations of every method with the true values, over all words of all texts and as means over texts."""
-    methods = rivals.methods()
+    methods = [method for method in bench.methods() if not method.texts_only]
 
     def row(text: Text, _: int) -> Record:
         reading, v, table = truth(bench, text)
@@ -169,10 +171,10 @@ def enumeration(bench: Bench, limits: Mapping[str, int], keep: Keep) -> Record:
 
 def timing(bench: Bench, limits: Mapping[str, int], keep: Keep) -> Record:
     """Processor seconds per text of every method in turn, after a warm-up; and of a batch of texts of ours."""
-    methods = [method for method in rivals.methods() if not (method.pairs_only and method.passes >= COSTLY)]
+    methods = [method for method in bench.methods() if not (method.pairs_only and method.passes >= COSTLY)]
     texts = bench.drawn(limits["timing"] + 1)
     many = bench.drawn(limits["batch"])
-    keeper = keep({"texts": len(texts), "batch": len(many)})
+    keeper = keep({"texts": len(texts), "batch": len(many), "methods": [rivals.key(method) for method in methods]})
     record = keeper.record("timing", bench.seed)
     if record is None:
         seconds: dict[str, list[float]] = {name: [] for name in ("prediction", *map(rivals.key, methods))}

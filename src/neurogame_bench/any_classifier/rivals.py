@@ -3,12 +3,14 @@
     ℓ(C) = logit_ŷ(x_C) − mean over the labels,   x_C the text in which only the words C are left
 
 Every method that asks a black box gets this ℓ, with all inputs of a call in sorted batches of 64 and each coalition
-evaluated once (`explanation.removal`): more than the packages do by themselves. Integrated gradients differentiate the
-same logit. `passes` is what a method may ask for: KernelSHAP's nsamples, Partition's max_evals, LIME's num_samples,
-shapiq's budget, the steps of integrated gradients.
+evaluated once (`explanation.removal`): more than the packages do by themselves. "As documented" is shap.Explainer on a
+function of strings instead. Integrated gradients differentiate the same logit. `passes` is what a method may ask
+for: KernelSHAP's nsamples, Partition's max_evals, LIME's num_samples, shapiq's budget, the steps of the gradients.
 """
 
+import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,7 +58,8 @@ class Method:
     solve: Callable[[Reading, Question, InputGame], Said]
     passes: int  # at most; what it asks for in the tables
     is_ours: bool = False
-    pairs_only: bool = False  # its values are not those of the words
+    pairs_only: bool = False  # it says something of pairs of words alone
+    texts_only: bool = False  # it takes single texts alone, and is no estimate of our game
 
 
 def ours(reading: Reading, question: Question, _: InputGame) -> Said:
@@ -82,6 +85,36 @@ def _partition(reading: Reading, question: Question, v: InputGame) -> Said:
         explainer = shap.PartitionExplainer(_numbers(v), shap.maskers.Partition(nothing, clustering=halves))
         found = explainer(nothing + 1.0, max_evals=question.samples, batch_size=_NODES, silent=True)
     return Said(torch.from_numpy(np.asarray(found.values[0], dtype=np.float64)), {})
+
+
+def _documented(reading: Reading, question: Question, v: InputGame) -> Said:
+    """shap.Explainer(f, tokenizer) as its documentation has it, for single texts: tokens, masked, not one game of ours.
+
+    It asks a function of strings, of which nothing is remembered; pieces of a word are summed.
+    """
+    shap, nli = _shap(), reading.nli
+    (text,) = reading.tokens.texts
+
+    def f(texts: Any) -> Array:
+        rows = [str(row) for row in texts]
+        columns = nli.tokenizer(rows, truncation=True, max_length=nli.max_length, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            logits = nli.forward(nli.on_device(columns)).logits.double().cpu()
+        numbers: Array = (logits @ v.direction).numpy()
+        return numbers
+
+    with _quiet(question.seed):
+        explainer = shap.Explainer(f, nli.tokenizer, algorithm="partition")
+        found = explainer([text], max_evals=question.samples, batch_size=64, silent=True)
+    pieces, shares = [str(piece) for piece in found.data[0]], np.asarray(found.values[0], dtype=np.float64).reshape(-1)
+    values = torch.zeros(len(reading.units.names), dtype=torch.float64)
+    starts = [match.start() for match in re.finditer(r"\S+", text)]
+    place = 0
+    for piece, share in zip(pieces, shares, strict=True):
+        if piece.strip():
+            values[bisect_right(starts, place + len(piece) - len(piece.lstrip())) - 1] += float(share)
+        place += len(piece)
+    return Said(values[list(reading.units.read)], {})
 
 
 def _gradients(reading: Reading, question: Question, _: InputGame) -> Said:
@@ -146,6 +179,7 @@ def methods() -> tuple[Method, ...]:
         Method("neurogame", ours, 1, is_ours=True),
         Method("shap Partition", _partition, 500),
         Method("shap Partition", _partition, 100),
+        Method("shap.Explainer as documented", _documented, 500, texts_only=True),
         Method("shap Kernel", _kernel, 500),
         Method("shap Kernel", _kernel, 100),
         Method("lime", _lime, 500),
