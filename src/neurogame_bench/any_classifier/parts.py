@@ -42,14 +42,21 @@ Keep = Callable[[Record], Study]
 
 
 def stepped(
-    name: str, texts: Sequence[Text], step: int, row: Callable[[Text, int], Record], keep: Keep, seed: int
+    name: str,
+    texts: Sequence[Text],
+    step: int,
+    row: Callable[[Text, int], Record],
+    keep: Keep,
+    seed: int,
+    settings: Callable[[int, int], Record] = lambda _start, _stop: {},
 ) -> tuple[list[Record], float]:
-    """A row for each text, kept `step` at a time; and the seconds they took."""
+    """A row for each text, kept `step` at a time; and the seconds they took; `settings` is what rows rest on."""
     rows: list[Record] = []
     seconds = 0.0
     for start in range(0, len(texts), step):
         some = texts[start : start + step]
-        keeper, key = keep({"start": start, "stop": start + len(some)}), f"{name} {start}"
+        stop = start + len(some)
+        keeper, key = keep({"start": start, "stop": stop, **settings(start, stop)}), f"{name} {start}"
         record = keeper.record(key, seed)
         if record is None:
             began = time.perf_counter()
@@ -83,7 +90,11 @@ def faithfulness(bench: Bench, limits: Mapping[str, int], keep: Keep) -> Record:
                 found[rivals.key(method)] = [float(judged[metric][0]) for metric in METRICS]
         return found
 
-    rows, seconds = stepped("faithfulness", bench.drawn(limits["faithfulness"]), 5, row, keep, bench.seed)
+    def settings(start: int, stop: int) -> Record:
+        costly = max(0, min(stop, limits["costly"]) - start)
+        return {"costly": costly, "methods": [rivals.key(method) for method in methods]}
+
+    rows, seconds = stepped("faithfulness", bench.drawn(limits["faithfulness"]), 5, row, keep, bench.seed, settings)
     mine = rivals.key(methods[0])
     table = []
     for method in methods:

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from neurogame._types import Float, Tensor
+from neurogame.data.removal import Mode
 from neurogame.evaluation.alignment import Array
 from neurogame.explanation.methods import grounded
 from neurogame.explanation.methods.gradients import integrated_gradients
@@ -211,7 +212,7 @@ def asked(target: str, method: Method, seed: int) -> Centred:
 
 def game(reading: Reading, target: str) -> InputGame:
     """ℓ of a text, words taken out as the explainer was told to."""
-    mode = getattr(reading.nli.explainer, "removal", "delete")
+    mode: Mode = getattr(reading.nli.explainer, "removal", "delete")
     return InputGame.of(reading, Centred(target=target), mode)
 
 
