@@ -17,7 +17,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {  # modules that each brings, as pyproject
     "hub": ("datasets",),
     "parquet": ("pyarrow",),
     "cluster": ("ray",),
-    "bench": ("shapiq",),
+    "bench": ("lime", "shapiq"),
 }
 
 

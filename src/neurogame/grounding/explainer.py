@@ -31,6 +31,7 @@ from neurogame.data.removal import Mode
 from neurogame.data.words import Level
 from neurogame.explanation import Explanation, explain
 from neurogame.explanation.interchange import to_shap
+from neurogame.explanation.pipeline import TOGETHER, explain_many
 from neurogame.grounding.coalitions import Law
 from neurogame.grounding.fitting import PATIENCE, GroundedGame, Progress, fit_games, fit_quality, observe
 from neurogame.grounding.game import WordGame
@@ -127,7 +128,14 @@ class Explainer:
         classifier, options = self.classifier, {"level": self.level, **options}
         if isinstance(text, str) or hypothesis is not None:
             return explain(classifier, text, hypothesis, **options)  # type: ignore[arg-type]  # it says what is wrong
-        return [explain(classifier, t[0], t[1] if len(t) > 1 else None, **options) for t in as_texts(text)]
+        texts = as_texts(text)
+        found: list[Explanation] = []
+        for start in range(0, len(texts), TOGETHER):
+            for said in explain_many(classifier, texts[start : start + TOGETHER], **options):
+                if isinstance(said, Exception):
+                    raise said
+                found.append(said)
+        return found
 
     def to_shap(self, texts: Iterable[Any], **options: Any) -> Any:
         """Texts explained, as one `shap.Explanation`; see `Explanation.to_shap`.
