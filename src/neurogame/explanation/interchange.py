@@ -32,7 +32,7 @@ def to_shap(explanations: Explanation | Sequence[Explanation]) -> Any:
         ImportError: shap is not installed.
     """
     single = not isinstance(explanations, Sequence)
-    listed = [explanations] if single else list(explanations)  # type: ignore[list-item, arg-type]
+    listed: list[Explanation] = list(explanations) if isinstance(explanations, Sequence) else [explanations]
     for ex in listed:
         _check(ex)
     if not listed:
