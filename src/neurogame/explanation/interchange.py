@@ -32,7 +32,7 @@ def to_shap(explanations: Explanation | Sequence[Explanation]) -> Any:
         ImportError: shap is not installed.
     """
     single = not isinstance(explanations, Sequence)
-    listed = list(explanations) if isinstance(explanations, Sequence) else [explanations]
+    listed: list[Explanation] = list(explanations) if isinstance(explanations, Sequence) else [explanations]
     for ex in listed:
         _check(ex)
     if not listed:
