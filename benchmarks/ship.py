@@ -200,7 +200,7 @@ def training(metrics: dict[str, Any], t: dict[str, Any], processes: int) -> str:
         f"{100 * t['warmup']:g} % warm-up, weight decay {t['weight_decay']:g}, averaged weights ({t['ema']:g}), word "
         f"embeddings and the {t['freeze_layers']} lowest layers frozen, seed {metrics['seed']}. Of the pairs of a step "
         f"{100 * grounding['share']:g} % were also read incomplete, to ground the game; "
-        f"{grounding['polish_steps']:,} last steps fitted it to the frozen model. `configs/long.yaml` and "
+        f"{grounding['polish_steps']:,} last steps fitted it to the frozen model. `configs/{metrics['name']}.yaml` and "
         "`docs/training.md` have the commands, the curves, the time it took and what was discarded."
     )
 
