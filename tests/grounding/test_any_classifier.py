@@ -264,7 +264,8 @@ def test_a_list_of_texts_gives_a_list(explainers):
     texts = single_texts(3, seed=5)
     found = explainer(texts)
     assert [why.text for why in found] == texts
-    assert [why.scores for why in found] == [explainer(text).scores for text in texts]
+    for why, text in zip(found, texts, strict=True):  # in shared passes: up to rounding
+        assert why.scores == pytest.approx(explainer(text).scores, abs=1e-5)
 
 
 def test_texts_of_the_other_kind_are_refused(explainers):
