@@ -169,7 +169,8 @@ def timing(part: Found) -> str:
     said = (
         f"Processor seconds of one thread, {part['texts']} texts one by one, all methods in turn. {OURS} on "
         f"{batch['texts']} texts at once: {batch['texts per second']:.1f} texts per second, with its claims checked by "
-        f"real deletion {batch['checked texts per second']:.1f}.\n\n"
+        f"real deletion {batch['checked texts per second']:.1f}. The last column is the mean over the single texts, "
+        f"divided by the mean over that batch, which has other texts beside them.\n\n"
     )
     head = ["method, passes", "seconds per text", "texts per second", "× ours", "× ours in a batch"]
     return said + pipes(head, cells)
@@ -204,7 +205,16 @@ SECTIONS: dict[str, tuple[str, Callable[[Found], str]]] = {
 
 def written(found: Found) -> str:
     """All tables."""
-    blocks = ["### Targets", targets_table(found), "### Classifiers", classifiers(found)]
+    lacking = [title for name, title in TITLES.items() if name not in found]
+    lacking += [
+        f"{title.lower()} ({TITLES.get(name, name)})"
+        for name, task in found.items()
+        for part, (title, _) in SECTIONS.items()
+        if part not in task["parts"]
+    ]
+    blocks = ["### Targets", targets_table(found)]
+    blocks += [f"Not measured yet: {', '.join(lacking)}."] if lacking else []
+    blocks += ["### Classifiers", classifiers(found)]
     for part, (title, table) in SECTIONS.items():
         for name, task in found.items():
             if part in task["parts"]:
