@@ -6,7 +6,6 @@ The tables stand between two markers; the rest of the page is written by hand an
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 from common import RESULTS
@@ -18,7 +17,8 @@ from neurogame_bench.pages import pipes, update
 
 DOCS = RESULTS.parent / "docs"
 NAME = "results/embedded.json"
-BEFORE = RESULTS / "embedded_before.json"  # the model that shipped before this one, as history
+FIRST = RESULTS / "embedded_before.json"  # the first model, as history
+LONG = RESULTS / "embedded_long.json"  # after the first of the two runs that trained it on
 
 
 def accuracy(row: Row) -> str:
@@ -35,63 +35,63 @@ def against(row: Row) -> str:
     return f"≥ {TARGETS[row.data]:g}, **{'met' if gap >= 0 else f'missed by {-gap:.1f}'}**"
 
 
-def figures(report: Report, before: dict[str, str]) -> str:
+def figures(report: Report, *before: dict[str, str]) -> str:
     """A row per data set."""
     rows = []
     for row in report.rows:
         trust = row.calibration.after or row.calibration.before
-        cells = [NAMES.get(row.data, row.data), str(row.n), accuracy(row), against(row), before.get(row.data, "–")]
+        cells = [NAMES.get(row.data, row.data), str(row.n), accuracy(row), against(row)]
+        cells += [known.get(row.data, "–") for known in before]
         rows.append([*cells, f"{100 * trust.ece:.1f}"])
-    return pipes(["data", "pairs", "accuracy, %", "target", "the model before", "ECE, points"], rows)
-
-
-def heuristics(report: Report, before: Report) -> str:
-    """HANS by heuristic and gold label, beside the model before."""
-    ours, theirs = (
-        next(iter(next(row for row in of.rows if row.data.startswith("hans")).groups.values()))
-        for of in (report, before)
+    return pipes(
+        ["data", "pairs", "accuracy, %", "target", "configs/long.yaml", "the first model", "ECE, points"], rows
     )
-    rows = [
-        [*ours_of.key.values(), f"{100 * ours_of.accuracy:.1f}", f"{100 * theirs_of.accuracy:.1f}"]
-        for ours_of, theirs_of in zip(ours, theirs, strict=True)
-    ]
-    return pipes(["HANS", "gold", "accuracy, %", "the model before"], rows, left=2)
 
 
-def curve(history: list[dict[str, Any]], pairs: int) -> str:
-    """Dev over the run."""
+def heuristics(*reports: Report) -> str:
+    """HANS by heuristic and gold label, beside the models before."""
+    groups = [next(iter(next(row for row in of.rows if row.data.startswith("hans")).groups.values())) for of in reports]
+    rows = [[*same[0].key.values(), *(f"{100 * of.accuracy:.1f}" for of in same)] for same in zip(*groups, strict=True)]
+    return pipes(["HANS", "gold", "accuracy, %", "configs/long.yaml", "the first model"], rows, left=2)
+
+
+def curve(*runs: dict[str, Any]) -> str:
+    """Dev over the runs."""
     rows = [
         [
+            run["name"],
             f"{entry['step']:,}",
-            f"{entry['step'] * pairs:,}",
+            f"{entry['step'] * run['pairs_a_step']:,}",
             f"{100 * entry['eval_accuracy']:.1f}",
             f"{entry['eval_loss']:.3f}",
             f"{entry['eval_coalition_r2']:.3f}",
         ]
-        for entry in history
+        for run in runs
+        for entry in run["history"]
         if "eval_accuracy" in entry
     ]
-    return pipes(["step", "pairs seen", "dev accuracy, %", "dev loss", "R² of the game"], rows, left=0)
+    return pipes(["run", "step", "pairs seen", "dev accuracy, %", "dev loss", "R² of the game"], rows)
 
 
 def main() -> None:
     """Read, draw, write."""
-    stored, old = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS / "embedded.json", BEFORE))
-    report, before = (Report.from_dict(of["evaluation"]) for of in (stored, old))
-    known = {row.data: f"{100 * row.scores.accuracy:.1f}" for row in before.rows}
-    out = Path(RESULTS / "embedded_before_ood.json")
-    if out.exists():
-        rows = Report.from_dict(json.loads(out.read_text(encoding="utf-8"))["evaluation"]).rows
-        known |= {row.data: f"{100 * row.scores.accuracy:.1f}" for row in rows}
+    stored, long, old = (
+        json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS / "embedded.json", LONG, FIRST)
+    )
+    reports = [Report.from_dict(of["evaluation"]) for of in (stored, long, old)]
+    earlier, first = ({row.data: f"{100 * row.scores.accuracy:.1f}" for row in of.rows} for of in reports[1:])
+    out = RESULTS / "embedded_before_ood.json"
+    rows = Report.from_dict(json.loads(out.read_text(encoding="utf-8"))["evaluation"]).rows
+    first |= {row.data: f"{100 * row.scores.accuracy:.1f}" for row in rows}
     mixture = ", ".join(f"{name} {of['rows']:,}" for name, of in stored["mixture"]["sets"].items())
     run = stored["run"]
     text = "\n\n".join(
         [
-            figures(report, known),
-            heuristics(report, before),
+            figures(reports[0], earlier, first),
+            heuristics(*reports),
             f"Rows a pass: {stored['mixture']['rows']:,} ({mixture}). Steps: {run['steps']:,} of {run['pairs_a_step']} "
             f"pairs, {run['steps'] * run['pairs_a_step'] / stored['mixture']['rows']:.2f} of a pass.",
-            curve(run["history"], run["pairs_a_step"]),
+            curve(long["run"], run),
         ]
     )
     update(DOCS / "training.md", text, NAME)

@@ -132,7 +132,8 @@ def test_the_same_coalition_is_evaluated_once(nli):
     assert evaluate(reading, keep[:0]).shape == (0, 3)
 
 
-def test_padding_on_the_left(bert, monkeypatch):
+def test_padding_is_on_the_right_whatever_the_tokenizer_says(bert, monkeypatch):
+    """BERT counts padding on the left as positions."""
     reading = read(bert, *SHORT, "word")
     keep = some(8)
     right = {i: inputs["input_ids"][k] for r, inputs in kept_inputs(reading, keep) for k, i in enumerate(r.tolist())}
@@ -140,7 +141,7 @@ def test_padding_on_the_left(bert, monkeypatch):
     for rows, inputs in kept_inputs(reading, keep):
         for place, row in enumerate(rows.tolist()):
             real = inputs["attention_mask"][place].bool()
-            assert real.tolist() == sorted(real.tolist())
+            assert real.tolist() == sorted(real.tolist(), reverse=True)
             assert inputs["input_ids"][place][real].tolist() == right[row][: int(real.sum())].tolist()
 
 

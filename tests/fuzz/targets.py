@@ -90,7 +90,9 @@ def check_row(row, labelled):
 
 # --- HTML ---------------------------------------------------------------------------------------------------------
 
-_MEANS = str.maketrans(dict.fromkeys("<>&\"'", "¡"))  # what means something to HTML becomes what does not
+_MEANS = str.maketrans(
+    {**dict.fromkeys("<>&", "§"), **dict.fromkeys("\"'", "“")}
+)  # to HTML they mean nothing; “ quotes too
 
 
 class Seen(HTMLParser):

@@ -286,6 +286,8 @@ class Explainer:
             said = {"output": papers.get("output", "softmax"), "parts": papers.get("parts", 2)}
             said["level"] = papers.get("level", "word")  # files that do not name them were written before others were
             check_choice("output", said["output"], Output)
+            if said["parts"] not in (1, 2):
+                raise ValueError(f"parts = {said['parts']!r}; allowed: 1, or 2 for pairs")
             check_choice("level", said["level"], Level)
             check_choice("removal", papers["removal"], Mode)
         except (KeyError, TypeError, *UNLOADABLE) as error:
