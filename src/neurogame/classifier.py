@@ -64,8 +64,8 @@ class FittedGame(Protocol):
     def check(self, model: PreTrainedModel, name: str = ...) -> None:
         """Raise unless it was fitted to this model."""
 
-    def play(self, hidden: Sequence[Tensor], members: Tensor) -> Any:
-        """The game of one text, from its hidden states."""
+    def play(self, hidden: Any, members: Tensor) -> Any:
+        """The game of one text, from its hidden states, or from what an exported graph has made of them."""
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write it to a folder."""

@@ -17,9 +17,10 @@ from neurogame.data.words import Spans
 from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
 from neurogame.explanation import Explanation, Question, explain
 from neurogame.explanation.pipeline import TOGETHER, explain_many, is_batched
-from neurogame.export.folder import OUTPUTS, Manifest
+from neurogame.export.folder import WEIGHTS, Manifest
 from neurogame.export.runtime import OnnxModel, TokenWeights
 from neurogame.grounding.explainer import Explainer
+from neurogame.grounding.exported import ExportedGame
 from neurogame.grounding.texts import as_texts
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import no_bar
@@ -192,7 +193,10 @@ class NLI(Classifier):
 
 
 class OnnxNLI(NLI):
-    """An exported model: `predict` and `logits` as `NLI` has them, `attention`, and `explain` by taking words away.
+    """An exported model: `predict` and `logits` as `NLI` has them, `attention`, and `explain`.
+
+    `explain` plays the grounded game where the graph has one (an explainer was exported with the model, or the game of
+    its readout), and otherwise takes words away.
 
     Attributes:
         manifest: what config.json says.
@@ -218,12 +222,13 @@ class OnnxNLI(NLI):
         Raises:
             ValueError: the graph was exported with logits alone.
         """
-        if self.manifest.outputs == ["logits"]:
+        if not set(WEIGHTS) & set(self.manifest.outputs):
             kind = self.manifest.head or self.manifest.architecture
-            raise ValueError(f"{self.name} was exported with logits alone: {kind!r} has no weights of tokens")
+            alone = "logits and a game" if self.model.has_game else "logits alone"
+            raise ValueError(f"{self.name} was exported with {alone}: {kind!r} has no weights of tokens")
         ((_, inputs),) = self.batches(self.encode(checked_pairs([(premise, hypothesis)])), 1)
         answer = self.model.run(inputs)
-        rest = {name: answer[name][0] if name in answer else None for name in OUTPUTS if name != "logits"}
+        rest = {name: answer[name][0] if name in answer else None for name in WEIGHTS}
         return TokenWeights(tuple(self.tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])), **rest)
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -265,8 +270,14 @@ def load(
     """
     if backend == "onnx":
         if explainer is not None:
-            raise ModelError("an explainer reads hidden states, which an ONNX graph does not give: use backend='torch'")
-        return opening.open(model, label_names=label_names, device=device, backend=backend, kind=OnnxNLI)
+            raise ModelError(
+                "an explainer reads hidden states, which an ONNX graph does not give: use backend='torch', or export "
+                "the model with its explainer"
+            )
+        exported = opening.open(model, label_names=label_names, device=device, backend=backend, kind=OnnxNLI)
+        if exported.model.has_game:
+            exported.explainer = ExportedGame.read(exported.model.folder)
+        return exported
     nli = opening.open(model, label_names=label_names, device=device, backend=backend, kind=NLI)
     inside = nli.folder / EXPLAINER if nli.folder is not None and (nli.folder / EXPLAINER).is_dir() else None
     place = explainer if explainer is not None else inside

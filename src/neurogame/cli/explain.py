@@ -131,11 +131,13 @@ def explain(
 
 def _is_single(opening: dict[str, Any]) -> bool:
     """Whether the explainer that will be used was fitted on single texts; its file says so, without torch."""
-    place = opening["explainer"]
+    place, name = opening["explainer"], "explainer.json"
     if place is None and opening["model"] is not None:
         place = Path(opening["model"]) / "explainer"  # as `embedded.EXPLAINER`, which is behind torch
+        if opening["backend"] == "onnx":
+            place, name = Path(opening["model"]), "game.json"  # as `export.folder.GAME`
     try:
-        papers = json.loads((Path(place).expanduser() / "explainer.json").read_text(encoding="utf-8"))
+        papers = json.loads((Path(place).expanduser() / name).read_text(encoding="utf-8"))
         return bool(papers.get("parts") == 1)
     except (OSError, TypeError, ValueError, AttributeError):  # there is none: whoever opens it says what is wrong
         return False
@@ -179,11 +181,11 @@ def _check_page(html: Path | None) -> None:
 
 
 def _say_method(nli: "NLI", method: str | None) -> None:
-    """An exported graph gives logits and no more; where no method is named, say which one that leaves."""
+    """An exported graph may give logits and no more; where no method is named, say which one that leaves."""
     from neurogame.explanation import best
     from neurogame.nli import OnnxNLI
 
-    if method is None and isinstance(nli, OnnxNLI):
+    if method is None and isinstance(nli, OnnxNLI) and nli.explainer is None:
         typer.echo(
             f"neurogame explain: an ONNX graph gives no game, so the method is {best(nli.model)}: words are taken out "
             "of the input, in many passes; --backend torch has reasons in one",

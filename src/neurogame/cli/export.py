@@ -28,8 +28,9 @@ def export(
         str | None,
         typer.Option(
             "--with",
-            metavar="values,couplings",
-            help="Outputs beside logits and weights: values (Shapley and Banzhaf), couplings (pairs of tokens).",
+            metavar="values,couplings,game",
+            help="Outputs beside logits and weights: values (Shapley and Banzhaf), couplings (pairs of tokens), "
+            "game (of a game readout: reasons in one pass).",
         ),
     ] = None,
     samples: Annotated[
@@ -37,6 +38,14 @@ def export(
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of the coalitions; by default that of evaluation in torch.")
+    ] = None,
+    explainer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="What `neurogame ground` wrote for this model, for reasons from the same graph; by default "
+            "`explainer` in the model's folder.",
+        ),
     ] = None,
     model_labels: common.ModelNames = None,
     output: Annotated[
@@ -62,11 +71,14 @@ def export(
         common.check_model(None if model == EMBEDDED else model)
         if output is not None and output.exists():
             raise FileExistsError(f"{output} exists already; an export never overwrites a folder")
+        if explainer is not None and not explainer.expanduser().is_dir():
+            raise FileNotFoundError(f"--explainer {explainer}: no such folder; `neurogame ground` writes one")
         from neurogame.export import export as write
         from neurogame.nli import load
 
         common.quiet()
-        nli = load(None if model == EMBEDDED else model, label_names=common.listed(model_labels), device="cpu")
+        opened = None if model == EMBEDDED else model
+        nli = load(opened, label_names=common.listed(model_labels), device="cpu", explainer=explainer)
         folder = output or Path(f"{Path(nli.name).name}-onnx{'-int8' if quantize else ''}")
         done = write(nli, folder, extras=wanted, quantize="int8" if quantize else None, samples=samples, seed=seed)
         if as_json:

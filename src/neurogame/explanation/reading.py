@@ -148,7 +148,8 @@ class Reading:
         prediction: what the model says.
         states: x, what the pooling of a NeuroGame model reads; None for other models.
         pooled: the pooled vector with weights and game; None for other models.
-        hidden: states of every layer of the encoder, where a pooling or an explainer may read them.
+        hidden: states of every layer of the encoder, where a pooling or an explainer may read them; of an exported
+            graph the games that it has made of them.
         passes: what the explanation has cost so far.
     """
 
@@ -158,7 +159,7 @@ class Reading:
     prediction: Prediction
     states: Float[Tensor, "1 tokens dim"] | None = None
     pooled: Pooled | None = None
-    hidden: tuple[Float[Tensor, "1 tokens dim"], ...] | None = None
+    hidden: tuple[Float[Tensor, "1 tokens dim"], ...] | GameTerms | None = None
     passes: Passes = field(default_factory=Passes)
 
     @property
@@ -305,18 +306,18 @@ def read_games(nli: Classifier, drafts: Sequence[Draft], batch_size: int = 32) -
             passes.add(1)
             at = slice(len(draft.units.unit_of))
             pooled = None if terms is None else Pooled(logits[row : row + 1], game=_cut(terms, row, at))
-            states = None if hidden is None else tuple(layer[row : row + 1, at].clone() for layer in hidden)
+            states = _cut(hidden, row, at) if isinstance(hidden, GameTerms) else _cut_states(hidden, row, at)
             readings[i] = _said(nli, draft, logits[row], pooled=pooled, hidden=states, passes=passes)
     return [readings[i] for i in range(len(drafts))]
 
 
 def _games(
     nli: Classifier, inputs: Mapping[str, Tensor]
-) -> tuple[GameTerms | None, tuple[Tensor, ...] | None, Float[Tensor, "batch labels"]]:
-    """The games of a padded batch, or the states that an explainer makes them of; and the logits."""
+) -> tuple[GameTerms | None, tuple[Tensor, ...] | GameTerms | None, Float[Tensor, "batch labels"]]:
+    """The games of a padded batch, or what an explainer plays; and the logits."""
     model = nli.model
     with torch.inference_mode(), nli.own_tokens():
-        if not has_readout(model):
+        if not isinstance(pooling_of(model), GamePooling):
             answer = nli.forward(inputs, output_hidden_states=True)
             return None, answer.hidden_states, answer.logits
         states = model.encode(**inputs).states
@@ -329,6 +330,11 @@ def _cut(terms: GameTerms, row: int, at: slice) -> GameTerms:
     """The games of one text of a padded batch."""
     alpha = None if terms.alpha is None else terms.alpha[row : row + 1, :, at]
     return GameTerms(terms.V[row : row + 1, :, at], terms.anchor[row : row + 1], alpha)
+
+
+def _cut_states(hidden: tuple[Tensor, ...] | None, row: int, at: slice) -> tuple[Tensor, ...] | None:
+    """The same of hidden states."""
+    return None if hidden is None else tuple(layer[row : row + 1, at].clone() for layer in hidden)
 
 
 def _without(tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
@@ -392,7 +398,8 @@ def _noun(tokens: Tokens) -> str:
 
 def has_readout(model: object) -> bool:
     """Whether the logits are read from games."""
-    return isinstance(pooling_of(model), GamePooling)
+    exported = getattr(getattr(model, "explainer", None), "source", None) == "readout"
+    return exported or isinstance(pooling_of(model), GamePooling)
 
 
 def is_grounded(model: object) -> bool:

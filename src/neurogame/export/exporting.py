@@ -1,5 +1,6 @@
 """`export`: from a loaded model to a folder, by way of a comparison with torch."""
 
+import copy
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ import torch
 import neurogame
 from neurogame import sampling
 from neurogame._types import Tensor
-from neurogame.classifier import Classifier
+from neurogame.classifier import Classifier, accepted
 from neurogame.data.batching import collate
+from neurogame.data.words import tokenize
 from neurogame.export import folder as folders
 from neurogame.export.bank import Bank
-from neurogame.export.folder import Drawn, Extra, Manifest
-from neurogame.export.graph import ExportError, Graph, offered, program, samples_of
+from neurogame.export.folder import Drawn, Extra, GamePapers, Manifest
+from neurogame.export.graph import ExportError, FittedGames, Graph, has_readout, offered, program, samples_of
 from neurogame.export.quantising import int8
 from neurogame.export.runtime import OnnxModel
 from neurogame.extras import need
@@ -50,10 +52,11 @@ class Exported:
 
     def summary(self) -> str:
         """One line."""
+        texts = "texts" if set(folders.TERMS) <= set(self.manifest.outputs) else "pairs"  # a game may be of either
         kind = f" in {self.manifest.quantized}" if self.manifest.quantized else ""
         return (
             f"{self.folder}: {self.megabytes:.1f} MB{kind}, {' '.join(self.manifest.outputs)}; "
-            f"logits within {self.manifest.logit_error:.1e} of torch on {len(_PAIRS)} pairs"
+            f"logits within {self.manifest.logit_error:.1e} of torch on {len(_PAIRS)} {texts}"
         )
 
 
@@ -69,11 +72,13 @@ def export(
     """Write a model as ONNX; `neurogame.load(folder, backend="onnx")` opens it.
 
     The folder appears when it is whole and its numbers have been compared with torch's; one that exists is refused.
+    Where an explainer was fitted to the model (`nli.explainer`), its game is in the graph: `explain` needs no more.
 
     Args:
         nli: the model, loaded with torch.
         folder: to be made.
-        extras: further outputs beside logits and α: "values" (φ and β), "couplings" (J_ij).
+        extras: further outputs beside logits and α: "values" (φ and β), "couplings" (J_ij), "game" (V and the anchors
+            of a game readout; those of an explainer are always there).
         quantize: "int8" for a quarter of the size, at a loss.
         samples: coalitions per law; None: as many as the model draws.
         seed: of the coalitions; None: that of evaluation in torch, so that both answer the same.
@@ -81,7 +86,9 @@ def export(
     goal = _check(nli, Path(folder), extras, quantize, samples, seed)
     bank = Bank(sampling.FIXED_SEED if seed is None else seed, nli.max_length)
     drawn = samples_of(nli.model, samples)
-    graph = Graph(nli.model.eval(), tuple(extras), bank, drawn)
+    fitted = _explainer(nli)
+    games = None if fitted is None else FittedGames(copy.deepcopy(fitted.game.games), fitted.layers)
+    graph = Graph(nli.model.eval(), tuple(extras), bank, drawn, None if games is None else games.to(nli.model.device))
     batches = _batches(nli)
     made, outputs = program(graph, batches[0])
     with torch.no_grad():
@@ -109,10 +116,31 @@ def export(
             int8(fresh / folders.MODEL)
         manifest.logit_error = _compare(OnnxModel(fresh, manifest), batches, expected)
         nli.tokenizer.save_pretrained(fresh)
+        if fitted is not None or "game" in extras:
+            folders.write_game(_papers(nli, fitted), fresh)
         manifest.sha256 = folders.sums(fresh)
         size = sum(path.stat().st_size for path in fresh.glob(f"{folders.MODEL}*")) / 1e6
         folders.write(manifest, fresh)
     return Exported(str(folder), round(size, 2), manifest)
+
+
+def _explainer(nli: Classifier) -> Any:
+    """The explainer whose game goes into the graph; None where there is none, or the logits are those of a game."""
+    return None if has_readout(nli.model) else nli.explainer
+
+
+def _is_single(nli: Classifier) -> bool:
+    return nli.explainer is not None and nli.explainer.parts == 1
+
+
+def _papers(nli: Classifier, fitted: Any) -> GamePapers:
+    """game.json: of the explainer, or of the model's own readout."""
+    readout = nli.model.classifier if fitted is None else fitted.game.readout
+    R, base = (x.detach().float().cpu().tolist() for x in (readout.weight, readout.base))
+    if fitted is None:
+        return GamePapers("readout", R, base)
+    told = {name: getattr(fitted, name) for name in ("removal", "output", "parts", "level", "r2", "limit")}
+    return GamePapers("explainer", R, base, **told)
 
 
 def _check(
@@ -133,7 +161,8 @@ def _check(
         raise FileExistsError(f"{named} exists already; an export never overwrites a folder")
     if not goal.parent.is_dir():
         raise FileNotFoundError(f"{named}: its folder does not exist")
-    there = offered(nli.model)
+    _check_explainer(nli)
+    there = offered(nli.model, explained=nli.explainer is not None)
     for extra in extras:
         if extra not in there:
             has = ", ".join(there) or "none"
@@ -149,10 +178,27 @@ def _check(
     return goal
 
 
+def _check_explainer(nli: Classifier) -> None:
+    """It must belong to the model as it is now, and its V must not depend on who plays."""
+    fitted = _explainer(nli)
+    if fitted is None:
+        return
+    fitted.check(nli.model, nli.name)
+    if fitted.game.games.spins != "none":
+        raise ExportError(f"the explainer of {nli.name} cannot be exported: its spins depend on who plays")
+
+
 def _batches(nli: Classifier) -> list[dict[str, Tensor]]:
-    """The pairs together, in their order, and one of them alone, without padding."""
-    pad, rows = collate(nli.tokenizer), nli.encode(_PAIRS)
-    return [nli.on_device(pad([rows[i] for i in some])) for some in (range(len(rows)), [1])]
+    """The pairs together, in their order, and one of them alone, without padding; or their premises, as texts."""
+    pad = collate(nli.tokenizer)
+    rows: Any = [_row(nli, text) for text, _ in _PAIRS] if _is_single(nli) else nli.encode(_PAIRS)
+    batches = (pad([rows[i] for i in some]) for some in (range(len(rows)), [1]))
+    return [nli.on_device(accepted(nli.model, batch)) for batch in batches]
+
+
+def _row(nli: Classifier, text: str) -> dict[str, Any]:
+    """A single text as `explain` encodes it."""
+    return {name: x[0].tolist() for name, x in tokenize(nli.tokenizer, text, None, nli.max_length).inputs.items()}
 
 
 def _compare(model: OnnxModel, batches: Sequence[dict[str, Tensor]], expected: Sequence[dict[str, Tensor]]) -> float:

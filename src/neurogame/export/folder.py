@@ -3,6 +3,7 @@
     FOLDER/
       model.onnx     the graph with its weights (beyond 1.5 GB: weights in model.onnx.data)
       config.json    `Manifest`: labels, temperature, longest pair, coalitions, outputs, by which version, checksum
+      game.json      `GamePapers`, where the graph gives a grounded game: its readout, what it was fitted on
       tokenizer.json, tokenizer_config.json
 
 A folder that is damaged, or is something else, is refused in one line.
@@ -18,9 +19,11 @@ from neurogame.embedded import digest
 from neurogame.modeling.checking import ModelError, short
 
 FORMAT, VERSION = "neurogame-onnx", 1
-MODEL, CONFIG = "model.onnx", "config.json"
-Extra = Literal["values", "couplings"]
-OUTPUTS = ("logits", "alpha", "shapley", "banzhaf", "coupling")
+MODEL, CONFIG, GAME = "model.onnx", "config.json", "game.json"
+Extra = Literal["values", "couplings", "game"]
+WEIGHTS = ("alpha", "shapley", "banzhaf", "coupling")  # what a graph may say of each token
+TERMS = ("V", "anchor")  # of a grounded game
+OUTPUTS = ("logits", *WEIGHTS, *TERMS)
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,21 @@ class Drawn:
     seed: int
     samples: int
     tokens: int
+
+
+@dataclass(frozen=True)
+class GamePapers:
+    """game.json: what belongs to the games of a graph, logits(C) = base + readout · v(C), beside V and the anchors."""
+
+    source: str  # "readout" or "explainer"
+    readout: list[list[float]]  # R [labels, heads]
+    base: list[float]  # b [labels]
+    removal: str = "delete"  # how words are taken out of the texts that it predicts
+    output: str = "softmax"  # what the logits mean
+    parts: int = 2  # of a text
+    level: str = "word"
+    r2: float | None = None  # on held-out coalitions of held-out texts
+    limit: float | None = None  # how far it missed the checks of all but a twentieth of them
 
 
 @dataclass
@@ -78,6 +96,19 @@ class Manifest:
 def write(manifest: Manifest, folder: Path) -> None:
     """config.json."""
     (folder / CONFIG).write_text(json.dumps(manifest.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_game(papers: GamePapers, folder: Path) -> None:
+    """game.json."""
+    (folder / GAME).write_text(json.dumps(asdict(papers)) + "\n", encoding="utf-8")
+
+
+def read_game(folder: Path) -> GamePapers:
+    """game.json of a folder that `read` has found whole."""
+    try:
+        return GamePapers(**json.loads((folder / GAME).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise ModelError(f"{folder / GAME} is missing or damaged: {short(error)}; export the model again") from error
 
 
 def sums(folder: Path) -> dict[str, str]:
@@ -131,7 +162,7 @@ def _check(manifest: Manifest, path: Path) -> Manifest:
         for name in lists
     }
     right = texts | {
-        "labels": listed["labels"] and len(manifest.labels) > 1,
+        "labels": listed["labels"] and len(manifest.labels) > 0,
         "max_length": isinstance(manifest.max_length, int) and manifest.max_length > 0,
         "temperature": isinstance(manifest.temperature, int | float) and 0 < manifest.temperature < math.inf,
         "inputs": listed["inputs"] and "input_ids" in manifest.inputs,

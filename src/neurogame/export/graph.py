@@ -2,6 +2,7 @@
 
     {input_ids, attention_mask, …} [batch, tokens]  ──▶  logits [batch, labels], alpha [batch, heads, tokens]
         on request also: shapley, banzhaf [batch, heads, tokens], coupling [batch, heads, tokens, tokens]
+        of a grounded game: V [batch, heads, tokens, width], anchor [batch, heads, width]
 
 Batch and length stay free, and no number is looked at while the graph is made: the mean field becomes a loop of the
 graph (`ising`), real tokens are always sorted to the front, and the compiled loops are out of reach. Coalitions come
@@ -23,11 +24,12 @@ from neurogame._types import Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling
 from neurogame.export.bank import Bank
-from neurogame.export.folder import Extra
+from neurogame.export.folder import TERMS, Extra
 from neurogame.extras import need
 from neurogame.modeling.checking import short
 from neurogame.modeling.dam import WordPairModel
-from neurogame.modeling.heads import NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of
+from neurogame.modeling.heads import GamePooling, NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of
+from neurogame.readout import GameTerms, NormGames
 from neurogame.sampling import Randomness
 
 OPSET = 20
@@ -38,6 +40,24 @@ class ExportError(ValueError):
     """A model that cannot be exported; one line that names it and the cause."""
 
 
+class FittedGames(nn.Module):
+    """The games of an explainer, of all tokens that are no padding: which of them play, who reads V decides.
+
+    Args:
+        games: without spins, so that V of a token does not depend on who else plays.
+        layers: whose hidden states they read.
+    """
+
+    def __init__(self, games: NormGames, layers: Sequence[int]) -> None:
+        super().__init__()
+        self.games, self.layers = games, tuple(layers)
+
+    def forward(self, hidden: Sequence[Tensor], real: Tensor) -> GameTerms:
+        """From the hidden states of every layer."""
+        states = torch.cat([hidden[layer] for layer in self.layers], -1).float()
+        return self.games.terms(states, real, real=real)
+
+
 class Graph(nn.Module):
     """The forward pass of `model` to a dictionary of what is asked for.
 
@@ -46,21 +66,31 @@ class Graph(nn.Module):
         extras: outputs beside logits and α.
         bank: where the draws come from.
         samples: coalitions per law; None: as many as the model draws.
+        explainer: the games that were fitted to the model; None: there are none.
     """
 
-    def __init__(self, model: PreTrainedModel, extras: Sequence[Extra], bank: Bank, samples: int | None = None) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        extras: Sequence[Extra],
+        bank: Bank,
+        samples: int | None = None,
+        explainer: FittedGames | None = None,
+    ) -> None:
         super().__init__()
-        self.model, self.extras, self.bank, self.samples = model, extras, bank, samples
+        self.model, self.extras, self.bank, self.samples, self.explainer = model, extras, bank, samples, explainer
 
     def forward(self, inputs: dict[str, Tensor], generator: Randomness = None) -> dict[str, Tensor]:
         """Outputs by name, logits first; a `generator` draws instead of the bank."""
-        model = self.model
+        model, real = self.model, inputs["attention_mask"].bool()
+        asked = {} if self.explainer is None else {"output_hidden_states": True}
         if pooling_of(model) is None:
-            return {"logits": model(**inputs).logits}
-        real = inputs["attention_mask"].bool()
+            answer = model(**inputs, **asked)
+            return {"logits": answer.logits, **self._fitted(answer, "hidden_states", real)}
         players = model.players(inputs["input_ids"], real)
         options = {"generator": self.bank if generator is None else generator, "samples": self.samples}
-        pooled = model.pool(model.encode(**inputs).states, real, players, record=bool(self.extras), **options)
+        encoded = model.encode(**inputs, **asked)
+        pooled = model.pool(encoded.states, real, players, record=bool(self.extras), **options)
         outputs = {"logits": model.classify(pooled.output)}
         if pooled.weights is not None:
             outputs["alpha"] = pooled.weights
@@ -70,17 +100,33 @@ class Graph(nn.Module):
         if "couplings" in self.extras and isinstance(game, NeuroGameOutput) and game.coupling is not None:
             J = game.coupling
             outputs["coupling"] = J.to_dense() if isinstance(J, LinearCoupling) else J
-        return outputs
+        if "game" in self.extras and isinstance(game, GameTerms):
+            return outputs | _named(game)
+        return outputs | self._fitted(encoded, "hidden", real)
+
+    def _fitted(self, answer: Any, name: str, real: Tensor) -> dict[str, Tensor]:
+        """The games of the explainer, if there is one, from what an encoder calls its hidden states."""
+        return {} if self.explainer is None else _named(self.explainer(getattr(answer, name), real))
 
 
-def offered(model: PreTrainedModel) -> tuple[Extra, ...]:
-    """What a model has beyond logits and weights."""
+def _named(terms: GameTerms) -> dict[str, Tensor]:
+    return dict(zip(TERMS, (terms.V, terms.anchor), strict=True))
+
+
+def has_readout(model: PreTrainedModel) -> bool:
+    """Whether the logits are read from games, so that an explainer has nothing to add."""
+    return isinstance(pooling_of(model), GamePooling)
+
+
+def offered(model: PreTrainedModel, *, explained: bool = False) -> tuple[Extra, ...]:
+    """What a model has beyond logits and weights, with an explainer or without."""
     if isinstance(model, WordPairModel):
         raise ExportError(f"{type(model).__name__} cannot be exported: it cuts its sentences where the data say")
     pooling = pooling_of(model)
+    game: tuple[Extra, ...] = ("game",) if explained or has_readout(model) else ()
     if isinstance(pooling, NeuroGamePooling):
-        return ("values",) if pooling.layer.config.couplings == "none" else ("values", "couplings")
-    return ("values",) if isinstance(pooling, SpinsPooling) else ()
+        return ("values", *game) if pooling.layer.config.couplings == "none" else ("values", "couplings", *game)
+    return ("values", *game) if isinstance(pooling, SpinsPooling) else game
 
 
 def samples_of(model: PreTrainedModel, samples: int | None) -> int | None:

@@ -2,8 +2,8 @@
 
 onnxruntime's dynamic quantisation: a weight matrix becomes int8 with a scale per column, the embeddings int8 with one
 scale; activations are rounded to uint8 as they come, with one scale *per batch*. So, unlike everything else here, an
-answer moves a little with its batch mates. Pooling and classifier stay in float32: they are small, and a solver does
-not survive rounding.
+answer moves a little with its batch mates. Pooling, classifier and explainer stay in float32: they are small, and a
+solver does not survive rounding.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from neurogame.extras import need
 
 QUANTIZED = ("MatMul", "Gather")
-_HEAD = ("pooling", "classifier")  # where NeuroGame models keep what stays exact
+_HEAD = ("pooling", "classifier", "explainer")  # where NeuroGame models keep what stays exact, and `Graph` a game
 
 
 def int8(path: Path) -> None:
@@ -34,6 +34,6 @@ def int8(path: Path) -> None:
 
 
 def _in_head(node: Any) -> bool:
-    """Whether a node comes from the pooling or the classifier, by the path of modules that torch notes down."""
+    """Whether a node comes from pooling, classifier or explainer, by the path of modules that torch notes down."""
     path = next((entry.value for entry in node.metadata_props if entry.key == "namespace"), "")
     return any(part in path for part in _HEAD)

@@ -17,6 +17,7 @@ from neurogame.export import folder as folders
 from neurogame.export.folder import Manifest
 from neurogame.extras import need
 from neurogame.modeling.checking import ModelError, short
+from neurogame.readout import GameTerms
 
 Floats = NDArray[np.float32]
 
@@ -33,7 +34,7 @@ class TokenWeights:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        arrays = {name: getattr(self, name) for name in ("alpha", "shapley", "banzhaf", "coupling")}
+        arrays = {name: getattr(self, name) for name in folders.WEIGHTS}
         return {"tokens": list(self.tokens), **{k: None if x is None else x.tolist() for k, x in arrays.items()}}
 
 
@@ -41,6 +42,7 @@ class Answer(NamedTuple):
     """What a classifier reads off a forward pass."""
 
     logits: Tensor
+    hidden_states: GameTerms | None = None  # in their place, the games that the graph has made of them
 
 
 class OnnxModel:
@@ -51,7 +53,7 @@ class OnnxModel:
 
     def __init__(self, folder: Path, config: Manifest) -> None:
         ort = need("onnxruntime", "export")
-        self.config = config
+        self.config, self.folder = config, folder
         options = ort.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3  # errors, which are raised as well
@@ -67,6 +69,17 @@ class OnnxModel:
                 f"{folder}: the graph has {', '.join([*inputs, *outputs])}, config.json says "
                 f"{', '.join([*config.inputs, *config.outputs])}; export the model again"
             )
+        width = self.session.get_outputs()[0].shape[-1]
+        if isinstance(width, int) and width != len(config.labels):
+            raise ModelError(
+                f"{folder / folders.CONFIG}: labels = {config.labels!r:.60}, but the graph has {width} logits; export "
+                "the model again"
+            )
+
+    @property
+    def has_game(self) -> bool:
+        """Whether the graph gives a grounded game."""
+        return set(folders.TERMS) <= set(self.config.outputs)
 
     def num_parameters(self) -> int:
         """Of the model that was exported."""
@@ -87,8 +100,10 @@ class OnnxModel:
         except Exception as error:  # as above
             raise ModelError(f"onnxruntime cannot run {self.config.name}: {short(error)}") from error
 
-    def forward(self, **inputs: Tensor) -> Answer:
-        """The logits of a padded batch."""
-        return Answer(torch.from_numpy(self.run(inputs)["logits"]))
+    def forward(self, *, output_hidden_states: bool = False, **inputs: Tensor) -> Answer:
+        """The logits of a padded batch; with the games of the graph where a model would give its hidden states."""
+        found = {name: torch.from_numpy(x) for name, x in self.run(inputs).items()}
+        asked = output_hidden_states and self.has_game
+        return Answer(found["logits"], GameTerms(*(found[name] for name in folders.TERMS)) if asked else None)
 
     __call__ = forward
