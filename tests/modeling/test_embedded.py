@@ -108,7 +108,7 @@ def test_it_explains_itself(nli, tmp_path):
         "readout",
         True,
     )
-    assert found.words[found.swing[0]] == "Nobody"
+    assert "Nobody" in [found.words[i] for i in found.swing]
     assert found.words[max(range(len(found.words)), key=lambda i: found.scores[i])] == "Nobody"
     command = ["explain", premise, hypothesis, "--html", str(tmp_path / "report.html"), "--json"]
     printed = runner.invoke(app, command)
