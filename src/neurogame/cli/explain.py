@@ -139,7 +139,7 @@ def _is_single(opening: dict[str, Any]) -> bool:
     try:
         papers = json.loads((Path(place).expanduser() / name).read_text(encoding="utf-8"))
         return bool(papers.get("parts") == 1)
-    except (OSError, TypeError, ValueError, AttributeError):  # there is none: whoever opens it says what is wrong
+    except (OSError, TypeError, ValueError, AttributeError):  # there is none: opening it says what is wrong
         return False
 
 

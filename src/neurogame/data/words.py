@@ -8,7 +8,7 @@ Tokens of no unit (special tokens, whitespace that a tokenizer keeps) are "outsi
 tokenizer drops it or the text was cut before it, stays in the list and gets 0. Nothing here knows what numbers mean.
 
 A text has one part or two: `Tokens.texts` is (text,) or (premise, hypothesis), and every unit names the side it stands
-on: "text", or "premise" and "hypothesis". Whoever reads a record takes the names from there and writes none of its own.
+on: "text", or "premise" and "hypothesis". Readers of a record take the names from there and write none of their own.
 """
 
 import re
