@@ -8,7 +8,7 @@ TESTS ?= tests
 # Of `make compat`: which torch, and the tests that cover what we ask of torch and transformers.
 TORCH ?= 2.13.0
 COMPAT := mathematics/test_attention.py modeling/test_modeling.py modeling/test_dam_esim.py modeling/test_families.py
-COMPAT += modeling/test_nli.py modeling/test_embedded.py training/test_training_run.py house/test_packaging.py
+COMPAT += modeling/test_other_tools.py modeling/test_nli.py modeling/test_embedded.py training/test_training_run.py house/test_packaging.py
 
 .PHONY: explain test test-slow lint bench docs fuzz load attack cluster compat clean
 .DELETE_ON_ERROR:
@@ -55,9 +55,10 @@ load: $(VENV)/.benched
 	$(BIN)/python benchmarks/load.py
 	$(BIN)/python benchmarks/cost_page.py
 
-# What once stopped `neurogame serve`, against a real one on 127.0.0.1: a table of figures, ten minutes at most.
+# What once stopped `neurogame serve`, against a real one on 127.0.0.1, and files that mean harm:
+# a table of figures in results/attack.json and docs/how-to/serve.md, fifteen minutes at most.
 attack: $(VENV)/.tested
-	OMP_NUM_THREADS=1 $(BIN)/python tests/attack/run.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/attack/run.py --output results/attack.json
 
 # A real Ray on this machine: two workers, one of them killed.
 cluster: $(VENV)/.tested

@@ -1,6 +1,6 @@
-"""The tables of load, growth and lists in the docs, from what load.py, growth.py and explain_list.py measured.
+"""The tables of attention, load, growth and lists in the docs, from what was measured.
 
-    python benchmarks/cost_page.py       # results/{load,growth,explain_list}.json → docs, a second
+    python benchmarks/cost_page.py       # results/{attention,load,growth,explain_list}.json → docs, a second
 
 `make load` ends with it. Each table stands between two markers; the rest of a page is written by hand. A results file
 that is not there, or has no such rows yet, leaves its table as it is.
@@ -16,6 +16,44 @@ from neurogame_bench.pages import pipes, update
 DOCS = RESULTS.parent / "docs"
 PERFORMANCE, SERVE = DOCS / "performance.md", DOCS / "how-to" / "serve.md"
 Row = dict[str, Any]
+
+
+def inside(found: Row) -> str:
+    """NeuroGameSelfAttention: times as ratios to nn.MultiheadAttention, then peak memory."""
+    names = {
+        "couplings": "two updates",
+        "couplings, 3 updates": "three updates",
+        "no couplings": "no couplings",
+        "sigmoid": "sigmoid",
+        "SDPA alone": "SDPA alone",
+    }
+    cells = [
+        [str(row["batch"]), str(row["tokens"]), row["pass"], f"{row['MHA ms']:.0f}", *(f"{row[n]:.2f}" for n in names)]
+        for row in found["cases"]
+    ]
+    said = "Peak extra memory of forward and backward: " + "; ".join(
+        f"batch {row['batch']}, n = {row['tokens']}: {row['couplings'] / 1e6:.0f} MB with couplings and "
+        f"{row['no couplings'] / 1e6:.0f} MB without, {row['MHA'] / 1e6:.0f} MB for MHA"
+        for row in found["memory"]
+    )
+    return f"{pipes(['batch', 'n', 'pass', 'MHA, ms', *names.values()], cells, left=3)}\n\n{said}."
+
+
+def batching(rows: list[Row]) -> str:
+    """Of the embedded model: requests per second as ratios to one client without batches, and quantiles."""
+    by = {(row["batch"], row["clients"]): row for row in rows if row["model"] == "embedded"}
+    single, shared = min(batch for batch, _ in by), max(batch for batch, _ in by)
+    base = by[single, 1]["per_second"]
+    cells = []
+    for clients in sorted(n for batch, n in by if batch == single):
+        each = [by[shared, clients], by[single, clients]]
+        ratios = [f"{row['per_second'] / base:.2f}" for row in each]
+        times = [", ".join(f"{row[q]:.0f}" for q in ("p50_ms", "p95_ms", "p99_ms")) for row in each]
+        gain = f"{each[0]['per_second'] / each[1]['per_second']:.2f}"
+        cells.append([str(clients), ratios[0], times[0], ratios[1], times[1], gain])
+    quantiles = "p50, p95, p99 in ms"
+    head = ["clients", "batches: requests", quantiles, "one at a time: requests", quantiles, "gain"]
+    return f"{pipes(head, cells, left=0)}\n\nOne client, one at a time, has {base:.0f} requests a second."
 
 
 def backends(rows: list[Row]) -> str:
@@ -75,16 +113,18 @@ def _size(row: Row) -> str:
 
 def main() -> None:
     """Read, write."""
-    for name, page, table in (
-        ("load", SERVE, lambda found: backends(found["backends"]) if found.get("backends") else ""),
-        ("growth", PERFORMANCE, growth),
-        ("explain_list", PERFORMANCE, lists),
+    for name, part, page, table in (
+        ("attention", "", PERFORMANCE, lambda found: inside(found["self_attention"])),
+        ("load", ", batching", SERVE, lambda found: batching(found["rows"]) if found.get("rows") else ""),
+        ("load", "", SERVE, lambda found: backends(found["backends"]) if found.get("backends") else ""),
+        ("growth", "", PERFORMANCE, growth),
+        ("explain_list", "", PERFORMANCE, lists),
     ):
         path = RESULTS / f"{name}.json"
         text = table(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else ""
         if text:
-            update(page, text, f"results/{name}.json")
-        progress(f"{name}: {'written to ' + page.name if text else 'not measured yet'}")
+            update(page, text, f"results/{name}.json{part}")
+        progress(f"{name}{part}: {'written to ' + page.name if text else 'not measured yet'}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python benchmarks/grounding.py --root DATA                              # the embedded model and its explainer
     python benchmarks/grounding.py --root DATA --model FOLDER               # another; readout "game", or an explainer
     python benchmarks/grounding.py --root DATA --explainer FOLDER --name x  # stored under another name
+    python benchmarks/grounding.py --root DATA --attach 16000               # as a black box, with a game fitted to it
     python benchmarks/grounding.py --root DATA --only r2 cost               # some parts
     python benchmarks/grounding.py --root DATA --pairs 20 r2=40             # pairs: at most 20, of r2 40
     python benchmarks/grounding_page.py                                     # the tables of docs/grounding.md
@@ -25,6 +26,7 @@ parts (--only). Intervals are 95 %, bootstrapped over pairs. Everything follows 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import torch
 from common import RESULTS, progress, show
@@ -32,8 +34,10 @@ from common import RESULTS, progress, show
 from neurogame.about import machine
 from neurogame.data import load as load_pairs
 from neurogame.explanation.reading import has_readout, is_grounded
+from neurogame.grounding import Law
 from neurogame.modeling.loading import quiet
 from neurogame.nli import load
+from neurogame_bench.grounding.attached import attached
 from neurogame_bench.grounding.bench import Bench
 from neurogame_bench.grounding.parts import LIMITS, PARTS, measure
 from neurogame_bench.study import Record, Study, checksum, claimed, read, write
@@ -71,6 +75,8 @@ def main() -> None:
     parser.add_argument("--root", type=Path, required=True, help="where the data sets are; see docs/nli.md")
     parser.add_argument("--model", help="a folder; by default the model that comes with the package")
     parser.add_argument("--explainer", type=Path, help="a folder that `neurogame ground` wrote for that model")
+    parser.add_argument("--attach", type=int, metavar="N", help="hide the model's own game; fit one on N pairs of SNLI")
+    parser.add_argument("--law", choices=get_args(Law), default="mixed", help="of the coalitions, with --attach")
     parser.add_argument("--name", help="in the results; default: readout or explainer, as the model has it")
     parser.add_argument("--pairs", nargs="+", default=[], metavar="[PART=]N", help="fewer or more pairs than LIMITS")
     parser.add_argument("--only", nargs="+", choices=tuple(PARTS), metavar="PART", help=", ".join(PARTS))
@@ -84,10 +90,14 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     limits = counts(args.pairs)
     nli = load(args.model, explainer=args.explainer)
+    if args.attach is not None:
+        texts = load_pairs("snli/train", root=args.root).shuffled(args.seed).take(args.attach)
+        place = args.runs / "grounding" / f"attached-{args.attach}-{args.law}"
+        nli = attached(nli, texts, place, law=args.law, seed=args.seed)
     if not is_grounded(nli.model):
         raise SystemExit(f"{nli.name} has no grounded game: readout 'game', or --explainer FOLDER, is needed")
     source = "readout" if has_readout(nli.model) else "explainer"
-    name = args.name or source
+    name = args.name or ("attached" if args.attach is not None else source)
     bench = Bench(nli, load_pairs("snli/dev", root=args.root), args.seed)
     protocol: Record = {"source": source, "weights": checksum(nli.model), "data": bench.dev.name, "seed": args.seed}
     if nli.explainer is not None and source == "explainer":

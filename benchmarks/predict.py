@@ -24,8 +24,8 @@ from typing import Any
 
 from common import Clock, progress, save, show
 
-from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.dam import DamForSequenceClassification
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI
 from neurogame.prediction import CHUNK, predict_file
 

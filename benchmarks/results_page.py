@@ -343,39 +343,48 @@ def section_inside(stored: Record) -> str:
         own = [row for row in rows if row["task"] == task]
         for row in own:
             omega = "" if row["strength"] is None else f"{row['strength'][0]:+.2f} … {row['strength'][1]:+.2f}"
-            gap = "–" if row["difference"] is None else f"{100 * row['difference']:+.1f} {interval(row['interval'])}"
-            cells.append(
-                [row["task"], row["attention"], accuracy(row), gap.strip(), omega, f"{row['processor_seconds']:.1f}"]
-            )
+            gaps = [_gap(row, other) if row["attention"] != other else "" for other in ("softmax", "values")]
+            count = f"{row['parameters']:,}"
+            cells.append([row["task"], row["attention"], accuracy(row), *gaps, omega, count])
             if setting["lengths"]:
                 lengths.append([task, row["attention"], *(f"{100 * x:.1f}" for x in row["lengths"].values())])
-        verdict.append(f"`{task}`: {_against_softmax(own)}")
+        told = [_apart(own, other) for other in ("softmax", "values")]
+        verdict.append(f"`{task}`: {'; '.join(t for t in told if t) or 'none'}.")
     tested = next(setting["lengths"] for setting in settings.values() if setting["lengths"])
-    one = next(iter(settings.values()))
+    one, fragments = next(iter(settings.values())), [row for row in rows if row["task"] == "fragments"]
+    held = list(fragments[0]["held"]) if fragments else []
+    by_held = [[row["attention"], *(f"{100 * row['held'][kind]:.1f}" for kind in held)] for row in fragments]
+    head = ["task", "attention", "accuracy", "less softmax [95 %]", "less `values` [95 %]", "ω", "parameters"]
     return INSIDE.format(
         width=one["width"],
         heads=one["heads"],
+        faster=f"{stored['protocol']['faster']:.0f}",
         seeds=seeds_of(stored["runs"]),
-        rows=pipes(
-            ["task", "attention", "accuracy", "difference [95 %, seeds]", "ω", "processor s/run"], cells, left=2
-        ),
-        verdict="Differences to softmax whose interval excludes 0. " + " ".join(verdict),
+        least=min(setting["steps"] for setting in settings.values()),
+        most=max(setting["steps"] for setting in settings.values()),
+        rows=pipes(head, cells, left=2),
+        verdict="Differences whose interval excludes 0. " + " ".join(verdict),
         first=tested[0],
         lengths=pipes(["task", "attention", *(f"n = {n}" for n in tested)], lengths, left=2),
+        held=pipes(["attention", *held], by_held),
         snli=settings["snli"]["pairs"],
     )
 
 
-def _against_softmax(rows: Sequence[Record]) -> str:
-    """Which attentions are measurably above and below."""
+def _gap(row: Record, other: str) -> str:
+    """The difference to another attention, with its interval."""
+    gap = row["differences"].get(other)
+    return "" if gap is None else f"{100 * gap['value']:+.1f} {interval(gap['interval'])}".strip()
+
+
+def _apart(rows: Sequence[Record], other: str) -> str:
+    """Which attentions are measurably above and below another."""
     sides: dict[str, list[str]] = {"above": [], "below": []}
     for row in rows:
-        if row["interval"] and not row["interval"][0] <= 0 <= row["interval"][1]:
-            sides["above" if row["difference"] > 0 else "below"].append(row["attention"])
-    told = [f"{quoted(names)} {side} it" for side, names in sides.items() if names]
-    if not any(row["interval"] for row in rows):
-        return "one seed, no interval."
-    return f"{' and '.join(told)}." if told else "none."
+        gap = row["differences"].get(other)
+        if gap and gap["interval"] and not gap["interval"][0] <= 0 <= gap["interval"][1]:
+            sides["above" if gap["value"] > 0 else "below"].append(row["attention"])
+    return " and ".join(f"{quoted(names)} {side} `{other}`" for side, names in sides.items() if names)
 
 
 def section_end(parts: dict[str, Record]) -> str:

@@ -150,26 +150,32 @@ python benchmarks/results_page.py
 INSIDE = """## Inside a transformer
 
 Does `NeuroGameSelfAttention` learn? Small transformers trained from scratch, equal in everything but the attention
-({width} wide, {heads} heads, AdamW, one learning rate per task), {seeds}.
-No setting was tuned for one attention (steps were set on seed 0),
-and the budgets are a few hundred steps: who learns faster here need not end up higher. `softmax` is
-nn.MultiheadAttention, `sigmoid` the same without couplings and contribution, `values` NeuroGame without couplings,
-`couplings` the default. Accuracy in %, mean ± standard deviation; the difference is to `softmax`, paired by seed, with
-a 95 % t-interval where there are several; ω is the range over heads and seeds at the end.
+({width} wide, {heads} heads, AdamW, one learning rate per task, {least} to {most} steps; ω and μ, a number per head
+each, at {faster} times that rate), {seeds}. Under one seed all start from the same projections and see the same
+batches. No setting was tuned for one attention. `softmax` is nn.MultiheadAttention, `sigmoid` has neither couplings
+nor contribution, `values` is NeuroGame without couplings, `couplings` the default. Accuracy in %, mean ± standard
+deviation; differences are paired by seed, with 95 % t-intervals where there are several; ω is the range over heads
+and seeds at the end.
 
 {rows}
 
 {verdict}
 
-Lengths: trained with {first} tokens, tested with more (accuracy in %, mean over seeds; a guess among the values at hand
-is right in 2/n for `twice`).
+Lengths: trained with {first} tokens, tested with more (accuracy in %, mean over seeds; a guess among the values at
+hand is right in 2/n for `twice`).
 
 {lengths}
+
+Depth and length of text: `twice` is there with one layer and with two. The dev pairs of `fragments` by what of them
+was held out of training (accuracy in %; words that were held out are unknown to networks that begin from scratch):
+
+{held}
 
 ![Learning curves](figures/self-attention-learning.png)
 
 `recall`: tokens are pairs of key and value, and the first token asks for the value of a key. `twice`: every value
 occurs twice, and one of them both times with the same key; the first token asks nothing. In one layer only what keys
-are to each other can find it, which is what couplings are for; with two layers the tokens can compare themselves in the
-first. `toy` and `snli`: pairs of the toy language and of SNLI ({snli:,} training pairs, words from scratch), 2 layers.
+are to each other can find it, which is what couplings are for; with two layers the tokens can compare themselves in
+the first. `toy`, `fragments` and `snli`: pairs of the toy language, of the fragments and of SNLI ({snli:,} training
+pairs, words from scratch), 2 layers.
 """

@@ -1,12 +1,17 @@
-"""Does it learn: small transformers from scratch, equal but for the attention, on four tasks and three seeds.
+"""Does it learn: small transformers from scratch, equal but for the attention, on five tasks and three seeds.
 
     python benchmarks/self_attention.py --root DATA --jobs 1     # minutes; results/self_attention.json, a figure
     python benchmarks/self_attention.py --root DATA --tasks recall twice --seeds 0     # a part; the rest is kept
+
+ω and μ of an attention start at one value for all heads and learn at ten times the rate of the rest, without decay:
+they are few, and at the rate of the weights their size would say how long training took, not what they are good for.
 
 Attentions: `softmax` (nn.MultiheadAttention), `sigmoid`, `values` (NeuroGame without couplings), `couplings`
 (NeuroGame), `couplings, normalised` (with outputs divided by Σα). Tasks, every one read off the first token:
 
 - `toy`: pairs of the toy language, three labels; 2 layers.
+- `fragments`: pairs of `neurogame.data.fragments`, three labels; 2 layers; also by what of a dev pair was held out:
+  nothing but the pair itself is new, its forms, or its words.
 - `snli`: pairs of SNLI, words of the training pairs, one pass; 2 layers.
 - `recall`: tokens are (key, value); the first has a key and asks for its value. No positions; 1 layer; trained with 8
   pairs, tested with more.
@@ -64,13 +69,15 @@ class Setting:
 
 
 TASKS = {
-    "recall": Setting(layers=1, steps=120, batch=64, rate=3e-3, lengths=(8, 16, 32)),
-    "twice": Setting(layers=1, steps=600, batch=64, rate=3e-3, lengths=(8, 16, 32)),
-    "twice, 2 layers": Setting(layers=2, steps=540, batch=64, rate=3e-3, lengths=(8, 16, 32)),
-    "toy": Setting(layers=2, steps=540, batch=32, rate=2e-3, pairs=6000),
-    "snli": Setting(layers=2, steps=240, batch=64, rate=2e-3, pairs=15360),
+    "recall": Setting(layers=1, steps=402, batch=64, rate=3e-3, lengths=(8, 16, 32)),
+    "twice": Setting(layers=1, steps=1500, batch=64, rate=3e-3, lengths=(8, 16, 32)),
+    "twice, 2 layers": Setting(layers=2, steps=900, batch=64, rate=3e-3, lengths=(8, 16, 32)),
+    "toy": Setting(layers=2, steps=1500, batch=32, rate=2e-3, pairs=8000),
+    "fragments": Setting(layers=2, steps=2100, batch=32, rate=2e-3, pairs=12000),
+    "snli": Setting(layers=2, steps=1002, batch=64, rate=2e-3, pairs=64000),
 }
 POINTS, DEV = 6, 1000  # of a curve; pairs or sequences that a point is measured on
+FASTER = 10.0  # the rate of ω and μ, in rates of the rest
 
 
 class Block(nn.Module):
@@ -147,6 +154,8 @@ def texts(task: str, train: int, root: str) -> tuple[Batch, Batch, int, dict[str
     if task == "toy":
         found = list(generate(train + DEV, seed=1))
         pairs = (found[:train], found[train:])
+    elif task == "fragments":
+        pairs = (list(load("fragments/train").take(train)), list(load("fragments/dev")))
     else:
         pairs = (
             list(load("snli/train", root=root).shuffled(0).take(train)),
@@ -168,6 +177,13 @@ def texts(task: str, train: int, root: str) -> tuple[Batch, Batch, int, dict[str
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
         encoded.append((padded, torch.tensor([LABELS.index(str(pair.label)) for pair in part])))
     return encoded[0], encoded[1], 6 + len(number), number
+
+
+@cache
+def held_out() -> dict[str, Tensor]:
+    """The dev pairs of fragments by what of them was held out of training."""
+    kinds = [str(pair.extras["held"]) for pair in load("fragments/dev")]
+    return {kind: torch.tensor([i for i, k in enumerate(kinds) if k == kind]) for kind in sorted(set(kinds))}
 
 
 def words(text: str, most: int) -> list[str]:
@@ -209,12 +225,12 @@ class Job:
         for rows in order[: self.setting.steps * size].split(size):
             yield shorter(self.train[0][rows]), self.train[1][rows]
 
-    def accuracy(self, length: int = 0) -> float:
-        """On dev pairs, or on sequences of a length that are the same for every run."""
+    def accuracy(self, length: int = 0, chosen: Tensor | None = None) -> float:
+        """On dev pairs, all or some, or on sequences of a length that are the same for every run."""
         if length:
             ids, labels = sequences(self.task, length, DEV, torch.Generator().manual_seed(length))
         else:
-            ids, labels = self.dev
+            ids, labels = self.dev if chosen is None else (self.dev[0][chosen], self.dev[1][chosen])
         self.network.eval()
         hits = 0
         with torch.no_grad():
@@ -227,8 +243,12 @@ class Job:
         """Train, with POINTS points of a curve."""
         setting, curve, losses = self.setting, [], []
         every = setting.steps // POINTS
-        optimizer = torch.optim.AdamW(self.network.parameters(), lr=setting.rate, weight_decay=0.01)
-        rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, setting.rate, setting.steps, pct_start=0.1)
+        fast = [p for name, p in self.network.named_parameters() if name.endswith(("strength", "background"))]
+        rest = [p for name, p in self.network.named_parameters() if not name.endswith(("strength", "background"))]
+        groups = [{"params": rest, "weight_decay": 0.01}, {"params": fast, "weight_decay": 0.0}]
+        rates = [setting.rate, FASTER * setting.rate]
+        optimizer = torch.optim.AdamW(groups[: 1 + bool(fast)])
+        rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, rates[: 1 + bool(fast)], setting.steps, pct_start=0.1)
         first = setting.lengths[0] if setting.lengths else 0
         for step, (ids, labels) in enumerate(self.batches(), 1):
             loss = nn.functional.cross_entropy(self.network(ids), labels)
@@ -247,11 +267,13 @@ class Job:
         ]
         lengths = {str(n): self.accuracy(n) for n in setting.lengths}
         found: Record = {"accuracy": curve[-1][2], "curve": curve, "lengths": lengths, "strength": strengths}
+        if self.task == "fragments":
+            found["held"] = {kind or "nothing": self.accuracy(0, at) for kind, at in held_out().items()}
         return {**found, "parameters": sum(p.numel() for p in self.network.parameters()), "said": f"{curve[-1][2]:.3f}"}
 
 
 def summary(runs: Sequence[Record]) -> list[Record]:
-    """One row per task and attention: mean and deviation over seeds, difference to softmax seed by seed."""
+    """One row per task and attention: mean and deviation over seeds, differences to the others seed by seed."""
     by_name: dict[str, dict[int, Record]] = {}
     for run in runs:
         by_name.setdefault(run["row"], {})[run["seed"]] = run
@@ -259,8 +281,7 @@ def summary(runs: Sequence[Record]) -> list[Record]:
     for name, own in by_name.items():
         task, kind = name.rsplit(": ", 1)
         scores = [run["accuracy"] for run in own.values()]
-        base = by_name.get(f"{task}: softmax", {})
-        gaps = [own[seed]["accuracy"] - base[seed]["accuracy"] for seed in own if seed in base and kind != "softmax"]
+        gaps = {other: _gaps(own, by_name.get(f"{task}: {other}", {})) for other in KINDS if other != kind}
         rows.append(
             {
                 "task": task,
@@ -268,8 +289,12 @@ def summary(runs: Sequence[Record]) -> list[Record]:
                 "seeds": len(own),
                 "mean": mean(scores),
                 "sd": stdev(scores) if len(scores) > 1 else None,
-                "difference": mean(gaps) if gaps else None,
-                "interval": t_interval(gaps) if len(gaps) > 1 else None,
+                "differences": {
+                    other: {"value": mean(each), "interval": t_interval(each) if len(each) > 1 else None}
+                    for other, each in gaps.items()
+                    if each
+                },
+                "held": {k: mean(run["held"][k] for run in own.values()) for k in _any(own).get("held", {})},
                 "lengths": {n: mean(run["lengths"][n] for run in own.values()) for n in _any(own)["lengths"]},
                 "parameters": _any(own)["parameters"],
                 "strength": [min(_strengths(own)), max(_strengths(own))] if _strengths(own) else None,
@@ -277,6 +302,11 @@ def summary(runs: Sequence[Record]) -> list[Record]:
             }
         )
     return rows
+
+
+def _gaps(own: dict[int, Record], other: dict[int, Record]) -> list[float]:
+    """Seed by seed."""
+    return [own[seed]["accuracy"] - other[seed]["accuracy"] for seed in own if seed in other]
 
 
 def _any(own: dict[int, Record]) -> Record:
@@ -318,6 +348,8 @@ def main() -> None:
         "dev": DEV,
         "keys": KEYS,
         "values": VALUES,
+        "kinds": KINDS,
+        "faster": FASTER,
     }
     names = [f"{task}: {kind}" for task in TASKS for kind in KINDS]
     study = Study("self_attention", _plain(protocol), args.out, args.runs)

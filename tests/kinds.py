@@ -6,14 +6,15 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification, BertConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.esim import EsimForSequenceClassification
-from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.dam import DamForSequenceClassification
+from neurogame.modeling.baselines.esim import EsimForSequenceClassification
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI
 
 SHORT = ("two dogs sleep .", "the dogs run .")
 LONG = ("the old man sees a dog and the girl sees a cat .", "the man is old .")
 HEADS = ["neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget"]
+GAMES = ["game", "game, gate"]  # readouts
 KINDS = [*HEADS, "spins of tokens", *(f"a {family}" for family in tiny.FAMILIES), "dam", "esim"]
 
 
@@ -58,5 +59,8 @@ def system(kind="neurogame"):
             model.table.weight.copy_(torch.randn(model.table.weight.shape, generator=torch.Generator().manual_seed(3)))
             model.table.weight[0] = 0.0  # [PAD]
         return NLI(model, tiny.tokenizer(), name="bag", label_names=("entailment", "neutral", "contradiction"))
+    if kind in GAMES:
+        model = tiny.game_model(readout_spins="gate" if kind == "game, gate" else "none")
+        return NLI(model, tiny.tokenizer(), name="tiny")
     options = {"spins_source": "tokens"} if kind == "spins of tokens" else {}
     return NLI(tiny.model(kind.split()[0], **options), tiny.tokenizer(), name="tiny")

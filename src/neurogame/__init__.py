@@ -29,7 +29,11 @@ if TYPE_CHECKING:
         NeuroGameConfig,
         NeuroGameForSequenceClassification,
     )
-    from neurogame.modeling.attention_interface import register_attention, use_neurogame_attention
+    from neurogame.modeling.attention_interface import (
+        load_neurogame_attention,
+        register_attention,
+        use_neurogame_attention,
+    )
     from neurogame.nli import NLI, Prediction, load
     from neurogame.self_attention import NeuroGameSelfAttention, QueryGames
     from neurogame.values import GameValues, estimate, estimate_game
@@ -42,9 +46,9 @@ _LATER = {
     "NLI": "nli",
     "AttentionConfig": "attention",
     "DamConfig": "modeling",
-    "DamForSequenceClassification": "modeling.dam",
+    "DamForSequenceClassification": "modeling.baselines.dam",
     "EsimConfig": "modeling",
-    "EsimForSequenceClassification": "modeling.esim",
+    "EsimForSequenceClassification": "modeling.baselines.esim",
     "Explainer": "grounding.explainer",
     "Explanation": "explanation",
     "GameValues": "values",
@@ -62,6 +66,7 @@ _LATER = {
     "estimate_game": "values",
     "ground": "grounding.explainer",
     "load": "nli",
+    "load_neurogame_attention": "modeling.attention_interface",
     "register_attention": "modeling.attention_interface",
     "solve": "ising",
     "use_neurogame_attention": "modeling.attention_interface",
@@ -98,6 +103,7 @@ __all__ = [
     "ground",
     "ising",
     "load",
+    "load_neurogame_attention",
     "register_attention",
     "sampling",
     "solve",

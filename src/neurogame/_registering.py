@@ -1,7 +1,8 @@
 """Our models are registered with transformers' Auto classes as soon as both packages are imported, in either order.
 
 `import neurogame` alone imports neither transformers nor torch. So where transformers is not there yet, a finder on
-`sys.meta_path` waits for it, registers our models behind it, and leaves.
+`sys.meta_path` waits for it, registers our models behind it, and leaves. Our attention is registered in the same way
+behind the module that has transformers' attention interface, which takes seconds to import.
 """
 
 import sys
@@ -12,20 +13,26 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-AWAITED = "transformers"
-MODELS = "neurogame.modeling"  # importing it registers them
+AWAITED = {  # a module of transformers → the module of ours that is imported after it, and registers
+    "transformers": "neurogame.modeling",
+    "transformers.modeling_utils": "neurogame.modeling.attention_interface",
+}
 
 
 def with_transformers() -> None:
-    """Register now if transformers is imported already, else when it is."""
-    if AWAITED in sys.modules:
-        import_module(MODELS)
-    else:
-        sys.meta_path.insert(0, _Waiting())
+    """Register now what transformers has imported already, the rest when it does."""
+    for awaited, ours in AWAITED.items():
+        if awaited in sys.modules:
+            import_module(ours)
+        else:
+            sys.meta_path.insert(0, _Waiting(awaited, ours))
 
 
 class _Waiting(MetaPathFinder):
-    """Waits for transformers, once, and leaves finding it to the other finders."""
+    """Waits for a module of transformers, once, and leaves finding it to the other finders."""
+
+    def __init__(self, awaited: str, ours: str) -> None:
+        self.awaited, self.ours = awaited, ours
 
     def find_spec(
         self,
@@ -33,20 +40,20 @@ class _Waiting(MetaPathFinder):
         path: Sequence[str] | None = None,  # noqa: ARG002  a finder's signature
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        if name != AWAITED:
+        if name != self.awaited:
             return None
         sys.meta_path.remove(self)
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Followed(spec.loader)
+            spec.loader = _Followed(spec.loader, self.ours)
         return spec
 
 
 class _Followed(Loader):
-    """The loader of transformers, which imports our models after it."""
+    """The loader of a module of transformers, which imports ours after it."""
 
-    def __init__(self, own: Loader) -> None:
-        self.own = own
+    def __init__(self, own: Loader, ours: str) -> None:
+        self.own, self.ours = own, ours
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self.own.create_module(spec)
@@ -55,4 +62,4 @@ class _Followed(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = module.__loader__ = self.own  # as without this loader
         self.own.exec_module(module)
-        import_module(MODELS)
+        import_module(self.ours)

@@ -16,7 +16,7 @@ from torch import nn
 
 from neurogame import ising, sampling
 from neurogame._types import Bool, Float, Tensor
-from neurogame.couplings import LinearCoupling, exchanged
+from neurogame.couplings import LinearCoupling, permute_tokens
 from neurogame.game import Nonlinearity, safe_divide
 from neurogame.ising import Coupling, Gradient, Method, SpinState
 from neurogame.validation import as_mask, check_choice, check_count, check_norms, check_vectors, full_precision
@@ -28,6 +28,10 @@ FieldScale = Literal["tokens", "none"]
 CouplingScale = Literal["spectral", "none"]
 Tilt = Literal["gamma"]
 Spins = Literal["solved", "field"]
+
+
+# what costs memory or time in every forward pass; far beyond what improves an answer
+MOST = {"samples": 1 << 14, "train_samples": 1 << 14, "max_iter": 10_000}
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,9 @@ class AttentionConfig:
 
     def __post_init__(self) -> None:
         self._check_types()
-        if isinstance(self.background, bool):  # the public keyword is a switch; a number sets where it starts
-            object.__setattr__(self, "background", 1.0 if self.background else None)
-        check_count("samples", self.samples)
-        if self.train_samples is not None:
-            check_count("train_samples", self.train_samples)
-        check_count("max_iter", self.max_iter)
+        for name, most in MOST.items():
+            if name != "train_samples" or self.train_samples is not None:
+                check_count(name, getattr(self, name), most=most)
         for name, literal in _CHOICES.items():
             check_choice(name, getattr(self, name), literal)
         if self.anchor is not None:
@@ -81,6 +82,11 @@ class AttentionConfig:
             raise ValueError(f"coupling_strength must be between 0 and 1, got {self.coupling_strength!r}")
         if self.gate is not None and not 0.0 <= self.gate <= 1.0:
             raise ValueError(f"gate must be None (learned) or a fixed λ in [0, 1], got {self.gate!r}")
+
+    @property
+    def _has_background(self) -> bool:
+        """Whether there is a background field μ; False is as good as None, True starts it at 1."""
+        return self.background is not None and self.background is not False
 
     def _check_types(self) -> None:
         for name in ("fields", "shuffle"):
@@ -216,8 +222,8 @@ class NeuroGameAttention(nn.Module):
             self.log_gamma = nn.Parameter(torch.empty(heads))
         else:  # nothing is solved, so nothing would train it
             self.register_buffer("log_gamma", torch.empty(heads))
-        has_background = self.config.background is not None
-        self.register_parameter("background", nn.Parameter(torch.empty(heads)) if has_background else None)
+        background = nn.Parameter(torch.empty(heads)) if self.config._has_background else None
+        self.register_parameter("background", background)
         coupled = self.config.couplings != "none" and self.config.spins == "solved"
         spectral = self.config.coupling_scale == "spectral" and coupled
         self.register_parameter("coupling_logit", nn.Parameter(torch.empty(heads)) if spectral else None)
@@ -395,7 +401,7 @@ class NeuroGameAttention(nn.Module):
         coupling = values.coupling
         if coupling is not None and self.config.shuffle:
             keys = sampling.drawn(sampling.keys, source, coupling.device, self.heads, coupling.shape[-1])
-            coupling = exchanged(coupling, sampling.exchange(keys, real))
+            coupling = permute_tokens(coupling, sampling.exchange(keys, real))
         if coupling is None or self.coupling_logit is None:
             return coupling
         n = coupling.shape[-1]

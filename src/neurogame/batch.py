@@ -18,9 +18,12 @@ import numpy as np
 from neurogame.data.columnar import as_json
 from neurogame.data.pairs import DataError, Malformed, Pair
 from neurogame.data.reading import Row, Rule
+from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, Prediction, load
 from neurogame.opening import Backend
+from neurogame.prediction.lines import probability_columns
+from neurogame.prediction.retrying import one_by_one
 from neurogame.validation import check_count
 
 _RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one row
@@ -39,9 +42,10 @@ class Predict:
 
     A batch is a mapping of columns (lists or numpy arrays), a pandas DataFrame or a pyarrow Table, and comes back as
     the same; an iterator of batches, as Spark gives, becomes an iterator. Rows keep their number, order and columns,
-    except that a column `label` becomes `gold`. New columns: `label`, `p_…` of each label, `truncated`; with `explain`
-    instead of the last `method`, `target`, `sentence` and `explanation`, the whole record as JSON. A row that is no
-    pair, or cannot be explained, has null there and the reason in `error`.
+    except that a column `label` becomes `gold`; a column that has the name of a new one is refused. New columns:
+    `label`, `p_…` of each label, `truncated`; with `explain` instead of the last `method`, `target`, `sentence` and
+    `explanation`, the whole record as JSON. A row that is no pair, or cannot be labelled or explained, has null there
+    and the reason in `error`.
 
     What is pickled is the arguments, not the model.
 
@@ -49,7 +53,7 @@ class Predict:
         predict({"premise": ["A man sleeps."], "hypothesis": ["Nobody is awake."]})["label"]
 
     Raises:
-        DataError: a batch has no column for premise or hypothesis.
+        DataError: a batch has no column for premise or hypothesis, or one that would be overwritten.
         ModelError: the model cannot be used; when the first batch comes.
     """
 
@@ -93,7 +97,7 @@ class Predict:
         raise TypeError(f"a batch is a mapping of columns, a DataFrame or a Table; got {type(batch).__name__}")
 
     def _of_mapping(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        names = _new_names(batch)
+        names = self._own_names(batch)
         new: dict[str, Any] = {**self._answers(batch, lambda name: batch[name])}
         if any(isinstance(column, np.ndarray) for column in batch.values()):
             new = {name: np.array(column, dtype=_DTYPES.get(name[:2], object)) for name, column in new.items()}
@@ -103,7 +107,7 @@ class Predict:
         import pyarrow as pa
 
         new = self._answers(batch.column_names, lambda name: batch[name].to_pylist())
-        names = _new_names(batch.column_names)
+        names = self._own_names(batch.column_names)
         columns = {names[name]: batch[name] for name in names}
         kinds = {"p_": pa.float64(), "tr": pa.bool_()}
         columns |= {name: pa.array(column, kinds.get(name[:2], pa.string())) for name, column in new.items()}
@@ -111,7 +115,7 @@ class Predict:
 
     def _of_frame(self, batch: Any) -> Any:
         new = self._answers(batch.columns, lambda name: batch[name].tolist())
-        names = _new_names(batch.columns)
+        names = self._own_names(batch.columns)
         return batch[list(names)].rename(columns=names).assign(**new)
 
     def _answers(self, names: Iterable[str], column: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
@@ -125,55 +129,62 @@ class Predict:
         ours = (places["premise"], places["hypothesis"])
         pairs = (dict(zip(ours, pair, strict=True)) for pair in zip(*texts, strict=True))
         rows = [self.rule.row(pair, "batch", i) for i, pair in enumerate(pairs)]
-        return _columns(
-            [self._explain_row(row) for row in rows] if self.explain else self._label_rows(rows), self._empty()
-        )
+        answers = [self._explain_row(row) for row in rows] if self.explain else self._label_rows(rows)
+        return {name: [answer.get(name) for answer in answers] for name in self._names()}
 
-    def _empty(self) -> dict[str, Any]:
-        """The new columns of a row that has none, in their order."""
-        columns = {"label": None, **{f"p_{name}": None for name in self.nli.labels}}
+    def _own_names(self, names: Iterable[str]) -> dict[str, str]:
+        """The columns of a batch, and what they are called beside ours: `label` becomes `gold`."""
+        listed = list(names)
+        for name in listed:
+            if name in self._names() and name != "label":
+                raise DataError(f"a batch has a column {name!r}, which would be overwritten; rename it")
+        if "label" in listed and "gold" in listed:
+            raise DataError("a batch has the columns 'label', which becomes 'gold', and 'gold'; rename or drop one")
+        return {name: "gold" if name == "label" else name for name in listed}
+
+    def _names(self) -> tuple[str, ...]:
+        """The new columns, in their order."""
         last = ("method", "target", "sentence", "explanation") if self.explain else ("truncated",)
-        return columns | dict.fromkeys((*last, "error"))
+        return ("label", *(f"p_{name}" for name in self.nli.labels), *last, "error")
 
     def _label_rows(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
         pairs = [(row.premise, row.hypothesis) for row in rows if isinstance(row, Pair)]
-        predictions = self.nli.predict(pairs, batch_size=self.batch_size, progress=lambda _: None) if pairs else []
-        answers = ({**_said(said), "truncated": said.truncated} for said in predictions)
+        nli, size = self.nli, self.batch_size
+        found = (
+            one_by_one(lambda some: nli.predict(some, batch_size=size, progress=lambda _: None), pairs) if pairs else []
+        )
+        answers = (
+            {"error": _reason(one)} if isinstance(one, ModelError) else {**_answer(one), "truncated": one.truncated}
+            for one in found
+        )
         return [next(answers) if isinstance(row, Pair) else _fault(row) for row in rows]
 
     def _explain_row(self, row: Row) -> dict[str, Any]:
         if not isinstance(row, Pair):
             return _fault(row)
         try:
-            why = self.nli.explain(row.premise, row.hypothesis, **self.question)
+            explanation = self.nli.explain(row.premise, row.hypothesis, **self.question)
         except _RECOVERABLE as error:
-            return {"error": " ".join(str(error).split()) or type(error).__name__}
-        whole = why.to_dict()
+            return {"error": _reason(error)}
+        whole = explanation.to_dict()
         brief = {name: whole.get(name) for name in ("method", "target", "sentence")}
-        return {**_said(why.prediction), **brief, "explanation": as_json(whole)}
+        return {**_answer(explanation.prediction), **brief, "explanation": as_json(whole)}
 
 
 _DTYPES = {"p_": np.float64}  # a probability that is missing is NaN; other columns of numpy hold objects
 
 
-def _said(prediction: Prediction) -> dict[str, Any]:
-    return {"label": prediction.label} | {f"p_{name}": p for name, p in prediction.probabilities.items()}
+def _answer(prediction: Prediction) -> dict[str, Any]:
+    return {"label": prediction.label} | probability_columns(prediction)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _fault(row: Row) -> dict[str, Any]:
     assert isinstance(row, Malformed)  # labels are not asked for
     return {"error": row.reason}
-
-
-def _columns(rows: Sequence[Mapping[str, Any]], empty: Mapping[str, Any]) -> dict[str, list[Any]]:
-    return {name: [row.get(name) for row in rows] for name in empty}
-
-
-def _new_names(names: Iterable[str]) -> dict[str, str]:
-    """Own columns, and what they are called beside ours: `label` becomes `gold`, unless there is one."""
-    listed = list(names)
-    kept = [name for name in listed if name != "label" or "gold" not in listed]
-    return {name: "gold" if name == "label" else name for name in kept}
 
 
 @lru_cache(maxsize=2)

@@ -222,7 +222,24 @@ class Classifier:
     def predictions(
         self, pairs: Iterable[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
     ) -> list[Prediction]:
-        """The labels of pairs, in order; probabilities do not depend on `batch_size` beyond rounding, 2.5e-6."""
+        """The labels of pairs, in order.
+
+        Args:
+            pairs: (premise, hypothesis).
+            batch_size: pairs per forward pass; probabilities do not depend on it beyond rounding, 2.5e-6.
+            progress: called with the number of pairs just done.
+
+        Returns:
+            One prediction per pair.
+
+        Raises:
+            TypeError: an entry is not two strings.
+            ModelError: logits that are NaN or infinite.
+
+        Example:
+            >>> [p.label for p in nli.predictions([("It rains.", "It is dry.")])]  # doctest: +SKIP
+            ['contradiction']
+        """
         texts = checked_pairs(pairs)
         logits, cut = self._run(texts, batch_size, progress)
         return [self.prediction(row, truncated=i in cut) for i, row in enumerate(logits)]
@@ -271,6 +288,11 @@ class Classifier:
         return logits, rows.cut
 
 
+def is_single(nli: Classifier) -> bool:
+    """Whether single texts are explained, not pairs: the classifier's explainer was fitted on such."""
+    return nli.explainer is not None and nli.explainer.parts == 1
+
+
 def accepted(model: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The inputs without token_type_ids where the model does not take them, whatever its tokenizer gives."""
     if "token_type_ids" not in inputs or not isinstance(model, nn.Module):
@@ -297,7 +319,7 @@ def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> in
                 positions -= 0 if module.padding_idx is None else module.padding_idx + 1
                 break
     limit = int(tokenizer.model_max_length)
-    known = [most for most in (limit if limit < 10**9 else None, positions) if most is not None]  # 1e30: not said
+    known = [most for most in (limit if limit < 10**9 else None, positions) if most is not None]  # 1e30: no limit
     return min(known, default=MAX_LENGTH)
 
 

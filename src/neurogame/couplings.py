@@ -116,7 +116,7 @@ class LinearCoupling:
         return off_diagonal(gram - rank)
 
 
-def exchanged(
+def permute_tokens(
     coupling: Tensor | LinearCoupling, order: Int[Tensor, "... tokens"]
 ) -> Float[Tensor, "... tokens tokens"] | LinearCoupling:
     """J_{π(i) π(j)}: the couplings of other tokens, with the spectrum of J. `order` is π, [..., tokens]."""

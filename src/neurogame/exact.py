@@ -5,6 +5,7 @@ is batched over the leading axes, differentiable, and as precise as the dtype of
 Nothing here samples; for n > 20 see `values.estimate`.
 """
 
+from functools import lru_cache
 from math import lgamma, log
 from typing import Literal
 
@@ -235,6 +236,49 @@ def interactions(
     return J + J.mT
 
 
+def all_values(
+    table: Shaped[Tensor, "... coalitions"],
+) -> tuple[Float[Tensor, "... tokens"], Float[Tensor, "... tokens"], Float[Tensor, "... tokens tokens"]]:
+    """φ, β and the Banzhaf interactions J of one table: `shapley`, `banzhaf` and `interactions` in a few products.
+
+        D_i(C) = v(C∪i) − v(C)        φ_i = Σ_C law(C) D_i(C)    β_i = mean D_i    J_ij = 2 mean_C s_j(C) D_i(C)
+
+    over the contexts C ∌ i, which are numbered the same way for every i; s_j = ±1 for j in or out of C.
+
+    Args:
+        table: [..., 2**n], entry c is v of the players whose bits are set in c.
+
+    Returns:
+        [..., n], [..., n] and [..., n, n].
+
+    Raises:
+        TypeError, ValueError: not a value table.
+
+    Example:
+        >>> shapley, banzhaf, J = exact.all_values(torch.tensor([0.0, 1.0, 2.0, 4.0]))
+        >>> shapley.tolist()
+        [1.5, 2.5]
+    """
+    n, table = players_of(table), real(table)
+    absent, present, spins, law, at = _contexts(n, table.device)
+    D = table[..., present] - table[..., absent]  # (..., n, 2^(n − 1))
+    J = table.new_zeros(*table.shape[:-1], n * n)
+    J[..., at] = (2.0 * (D @ spins.to(D)) / D.shape[-1]).flatten(-2)
+    J = J.unflatten(-1, (n, n))
+    return D @ law.to(D), D.mean(-1), (J + J.mT) / 2.0
+
+
+@lru_cache(maxsize=MAX_PLAYERS)
+def _contexts(n: int, device: torch.device) -> tuple[Tensor, ...]:
+    """Coalitions without and with each player, in one order; spins of the others; Shapley's law; where J_ij stands."""
+    with torch.inference_mode(mode=False):
+        i, context = torch.arange(n, device=device).unsqueeze(-1), torch.arange(1 << (n - 1), device=device)
+        absent = ((context >> i) << (i + 1)) | (context & ((1 << i) - 1))  # a gap at bit i
+        spins = 2.0 * all_coalitions(n - 1, device).double() - 1.0
+        at = (~torch.eye(n, dtype=torch.bool, device=device)).flatten().nonzero().squeeze(-1)
+        return absent, absent | (1 << i), spins, _law("shapley", n - 1, spins).exp(), at
+
+
 def marginals(
     field: Float[Tensor, "... tokens"], coupling: Float[Tensor, "... tokens tokens"], gamma: float | Tensor
 ) -> Float[Tensor, "... tokens"]:
@@ -263,8 +307,19 @@ def marginals(
     check_positive("gamma", gamma)
     if coupling.shape[-2:] != (n, n):
         raise ValueError(f"coupling must be [..., {n}, {n}] to fit the field, got {list(coupling.shape)}")
-    up = all_coalitions(n, field.device)
-    spins = torch.where(up, 1.0, -1.0).to(field.dtype)
-    J = coupling.triu(1)  # i < j
-    minus_H = torch.cat([field @ s.mT + ((s @ J) * s).sum(-1) for s in spins.split(_BLOCK)], dim=-1)
-    return gibbs(minus_H, gamma) @ up.to(field.dtype)
+    # Over the spins of two halves, A and B: H = H_A + H_B − Σ_{i∈A, j∈B} J_ij s_i s_j, so that all 2ⁿ energies are one
+    # product of 2^(n/2) × n/2 matrices, and nothing of size 2ⁿ × n is formed.
+    half, J = n // 2, coupling.triu(1)  # i < j
+    up = [all_coalitions(size, field.device).to(field.dtype) for size in (half, n - half)]
+    s, t = (2.0 * side - 1.0 for side in up)
+    across = (s @ J[..., :half, half:]) @ t.mT  # (..., 2^half, 2^(n − half))
+    first = _minus_energy(field[..., :half], J[..., :half, :half], s)
+    second = _minus_energy(field[..., half:], J[..., half:, half:], t)
+    minus_H = first.unsqueeze(-1) + across + second.unsqueeze(-2)
+    P = gibbs(minus_H.flatten(-2), gamma).unflatten(-1, minus_H.shape[-2:])
+    return torch.cat([P.sum(-1) @ up[0], P.sum(-2) @ up[1]], dim=-1)
+
+
+def _minus_energy(field: Tensor, J: Tensor, spins: Tensor) -> Float[Tensor, "... configurations"]:
+    """−H(s) for each row of `spins`; J has nothing below its diagonal."""
+    return field @ spins.mT + ((spins @ J) * spins).sum(-1)

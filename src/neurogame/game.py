@@ -45,7 +45,24 @@ def value(
     f: Nonlinearity = "identity",
     anchor: Float[Tensor, "... dim"] | None = None,
 ) -> Float[Tensor, "... coalitions"]:
-    """v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖), by the definition, for each row C of `members`."""
+    """v(C) = f(‖a + Σ_{i∈C} V_i‖) − f(‖a‖), by the definition, for each row C of `members`.
+
+    Args:
+        V: [..., tokens, dim].
+        members: [..., coalitions, tokens], True where a token is in C.
+        f: the nonlinearity on the norm: "identity", "relu", "square" or "tanh".
+        anchor: [..., dim], the vector a; None: 0.
+
+    Returns:
+        [..., coalitions].
+
+    Raises:
+        TypeError, ValueError: no tensors, an unknown f, or shapes that do not fit.
+
+    Example:
+        >>> value(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), torch.tensor([[True, False], [True, True]])).tolist()
+        [3.0, 5.0]
+    """
     if not transformed():
         _check_value(V, members, f, anchor)
     S = members.to(V.dtype) @ V  # (..., coalitions, dim)
@@ -74,8 +91,8 @@ def _check_value(V: Tensor, members: Tensor, f: Nonlinearity, anchor: Tensor | N
     try:
         torch.broadcast_shapes(*axes)
     except RuntimeError:
-        said = ", ".join(str(list(lead)) for lead in axes)
-        raise ValueError(f"leading axes of V, members and anchor must broadcast to each other, got {said}") from None
+        shapes = ", ".join(str(list(lead)) for lead in axes)
+        raise ValueError(f"leading axes of V, members and anchor must broadcast to each other, got {shapes}") from None
 
 
 def gibbs(values: Float[Tensor, "... coalitions"], gamma: float | Tensor) -> Float[Tensor, "... coalitions"]:

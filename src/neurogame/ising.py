@@ -192,7 +192,14 @@ def solve(
 def unsolved(
     field: Float[Tensor, "... tokens"], gamma: float | Tensor, *, mask: Tensor | None = None, tol: float = 1e-4
 ) -> SpinState:
-    """s_i = J_i cut to [−1, 1]: what is left with mean field off; the residual says how far it is from a solution."""
+    """s_i = J_i cut to [−1, 1]: mean field switched off; the residual says how far that is from a solution.
+
+    Args:
+        field: J_i, [..., tokens].
+        gamma: temperature > 0.
+        mask: True at real tokens; None: all are.
+        tol: residual below which it counts as converged.
+    """
     problem = _problem(field, None, gamma, "mean_field", mask, validate=False)
     spins = problem.field.clamp(-1.0, 1.0)
     spins = spins if problem.mask is None else spins * problem.mask
@@ -291,8 +298,8 @@ def _problem(
     try:
         batch = torch.broadcast_shapes(*leading.values())
     except RuntimeError:
-        said = ", ".join(f"{name} {list(axes)}" for name, axes in leading.items())
-        raise ValueError(f"leading axes must broadcast to each other, got {said}") from None
+        shapes = ", ".join(f"{name} {list(axes)}" for name, axes in leading.items())
+        raise ValueError(f"leading axes must broadcast to each other, got {shapes}") from None
     gamma = torch.as_tensor(gamma, dtype=dtype, device=field.device).expand(batch)
     field = field.to(dtype).expand(*batch, n)
     if isinstance(coupling, Tensor):

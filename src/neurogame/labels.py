@@ -7,7 +7,7 @@ label only together with the list of names it indexes.
 from collections.abc import Mapping, Sequence
 
 LABELS = ("entailment", "neutral", "contradiction")
-NON_ENTAILMENT = "non-entailment"  # HANS and other two-way sets: neutral or contradiction, not said which
+NON_ENTAILMENT = "non-entailment"  # HANS and other two-way sets: neutral or contradiction
 ID2LABEL: dict[int, str] = dict(enumerate(LABELS))
 LABEL2ID: dict[str, int] = {name: i for i, name in ID2LABEL.items()}
 

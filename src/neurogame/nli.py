@@ -12,7 +12,7 @@ import torch
 from tqdm.auto import tqdm
 
 from neurogame import opening
-from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, checked_pairs, max_length
+from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, checked_pairs, is_single, max_length
 from neurogame.data.words import Spans
 from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
 from neurogame.explanation import Explanation, Question, explain
@@ -25,7 +25,7 @@ from neurogame.grounding.texts import as_texts
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import no_bar
 from neurogame.opening import Backend
-from neurogame.writing import filled
+from neurogame.writing import atomic_folder
 
 __all__ = ["MAX_LENGTH", "NLI", "Backend", "ModelError", "OnnxNLI", "Prediction", "Progress", "load", "max_length"]
 
@@ -153,7 +153,7 @@ class NLI(Classifier):
             >>> nli.explain("A man sleeps.", "Nobody is awake.", method="input", target="neutral")  # doctest: +SKIP
         """
         question = Question(target, contrast, samples, seed, check, error, method, level, spans=spans)
-        single = self.explainer is not None and self.explainer.parts == 1
+        single = is_single(self)
         if isinstance(premise, str) and hypothesis is None and not single:
             raise ValueError("hypothesis must be a string, got None; explain takes one pair, two sentences")
         if isinstance(premise, str) or hypothesis is not None:
@@ -164,10 +164,10 @@ class NLI(Classifier):
             explanations: list[Explanation] = []
             some = TOGETHER if is_batched(self, question) else 1
             for start in range(0, len(pairs), some):
-                for found in explain_many(self, pairs[start : start + some], question):
-                    if isinstance(found, Exception):
-                        raise found
-                    explanations.append(found)
+                for result in explain_many(self, pairs[start : start + some], question):
+                    if isinstance(result, Exception):
+                        raise result
+                    explanations.append(result)
                     bar.update()
             return explanations
 
@@ -185,7 +185,7 @@ class NLI(Classifier):
         """
         if Path(folder).is_file():
             raise FileExistsError(f"{folder} is a file; a model is saved as a folder")
-        with no_bar(), filled(folder, last="config.json") as fresh:
+        with no_bar(), atomic_folder(folder, last="config.json") as fresh:
             self.model.save_pretrained(fresh)
             self.tokenizer.save_pretrained(fresh)
             if self.explainer is not None:

@@ -21,7 +21,7 @@ from neurogame.classifier import Classifier
 from neurogame.export import folder as exports
 from neurogame.export.runtime import OnnxModel
 from neurogame.modeling.checking import ModelError, short
-from neurogame.modeling.loading import load_tokenizer, load_trained
+from neurogame.modeling.loading import load_shipped, load_tokenizer, load_trained
 from neurogame.places import folder_of
 from neurogame.validation import check_choice
 
@@ -66,7 +66,10 @@ def open(  # noqa: A001  as `gzip.open` and `tarfile.open`: always called with i
     elif (place / exports.MODEL).is_file() and not any(place.glob("*.safetensors")):
         raise ModelError(f"{where} is an ONNX export: load it with backend='onnx' (--backend onnx)")
     fault = _NOWHERE if place is None else "cannot be loaded"
-    model = load_trained(where, fault=fault, named=label_names is not None)
+    if name is None:
+        model = load_shipped(Path(where))
+    else:
+        model = load_trained(where, fault=fault, named=label_names is not None)
     tokenizer = load_tokenizer(where)
     opened = kind(_on(model, device), tokenizer, name=_display_name(place, where), label_names=label_names)
     opened.folder = place

@@ -12,6 +12,7 @@ has no margin, so nothing swings it and no words are enough for it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -73,11 +74,11 @@ def direction(labels: tuple[str, ...], target: str, contrast: str | None = None)
         ([1.0, -1.0], [-1.0])
     """
     known = target in labels
-    found = torch.zeros(len(labels), dtype=torch.float64)
-    found[labels.index(target if known else target.removeprefix(NOT))] = 1.0 if known else -1.0
+    signs = torch.zeros(len(labels), dtype=torch.float64)
+    signs[labels.index(target if known else target.removeprefix(NOT))] = 1.0 if known else -1.0
     if contrast is not None:
-        found[labels.index(contrast)] = -1.0
-    return found
+        signs[labels.index(contrast)] = -1.0
+    return signs
 
 
 @dataclass(frozen=True)
@@ -150,18 +151,43 @@ class Outputs:
     def margin(
         self, logits: Float[Tensor, "... labels"], target: str, contrast: str | None = None
     ) -> Float[Tensor, "..."]:
-        """How far the decision for the target is kept, > 0 where it is: to the best other label, the contrast, or 0."""
-        if contrast is not None or self.one_by_one:
-            return logits @ self.direction(target, contrast).to(logits)
-        at = self.labels.index(target)
-        others = [i for i in range(len(self.labels)) if i != at]
-        return logits[..., at] - logits[..., others].amax(-1)
+        """How far the decision for the target is kept, > 0 where it is: to the best other label, the contrast, or 0.
+
+        Args:
+            logits: [..., labels].
+            target: a label, or "not" a label.
+            contrast: another label.
+
+        Returns:
+            [...], in logits.
+        """
+        return (logits @ self.rivals(target, contrast).to(logits).mT).amin(-1)
+
+    def rivals(self, target: str, contrast: str | None = None) -> Float[Tensor, "rivals labels"]:
+        """The margin as the least of some differences: margin(logits) = min_r rivals_r · logits."""
+        return _rivals(self, target, contrast)
 
     def decision(self, logits: Float[Tensor, "labels"], target: str, contrast: str | None = None) -> str:
-        """What is decided, among what the target and its contrast are about."""
+        """What is decided, among what the target and its contrast are about.
+
+        Args:
+            logits: [labels].
+            target: a label, or "not" a label.
+            contrast: another label.
+        """
         if contrast is not None:
             return target if float(self.margin(logits, target, contrast)) > 0 else contrast
         if self.one_by_one:
             name = target if target in self.labels else target.removeprefix(NOT)
             return name if float(logits[self.labels.index(name)]) > 0 else NOT + name
         return self.labels[int(logits.argmax())]
+
+
+@lru_cache(maxsize=64)
+def _rivals(outputs: Outputs, target: str, contrast: str | None) -> Float[Tensor, "rivals labels"]:
+    with torch.inference_mode(mode=False):  # or it could never take part in a backward pass
+        own = outputs.direction(target, contrast)
+        if contrast is not None or outputs.one_by_one:
+            return own.unsqueeze(0)
+        others = [i for i, name in enumerate(outputs.labels) if name != target]
+        return own - torch.eye(len(outputs.labels), dtype=own.dtype)[others]

@@ -1,4 +1,4 @@
-"""Where a named model is: a folder here, or a name on the hub.
+"""Where a named model is, a folder here or a name on the hub; and whether a page can be written to a path.
 
 Looks at paths only, so that a mistyped one is reported before torch is imported. What is in the folder is checked by
 `modeling.checking`, and opened by `opening`.
@@ -18,6 +18,14 @@ def folder_of(name: str | Path) -> Path | None:
     """
     place = Path(name).expanduser()
     return place if _is_local(str(name), place) else None
+
+
+def check_page(path: Path) -> None:
+    """Raise unless `path` is a file, or can be one, in a folder that exists."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; the page is a file, as in {path / 'report.html'}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist")
 
 
 def is_path(name: str) -> bool:

@@ -11,14 +11,25 @@ from neurogame._types import Bool, Float, Tensor
 CLOSED = -1e4  # a number at or below it closes the token
 
 
-def combined(
+def attention_bias(
     shape: tuple[int, int, int, int],
     key_padding_mask: Tensor | None,
     attn_mask: Tensor | None,
     is_causal: bool,
     like: Tensor,
 ) -> tuple[Float[Tensor, "#batch #heads #queries tokens"] | None, Float[Tensor, "#batch #heads #queries"]]:
-    """Everything that is added to the logits, −inf where a token is closed, and n_i, the players of each query."""
+    """What is added to the logits, −inf where a token is closed, and n_i, the players of each query.
+
+    Args:
+        shape: batch, heads, queries, tokens.
+        key_padding_mask: [batch, tokens], True where a token is padding; or numbers.
+        attn_mask: [queries, tokens] or [batch·heads, queries, tokens], True where a token is closed; or numbers.
+        is_causal: query i plays with tokens 0 … i.
+        like: a tensor of the dtype and device of the result.
+
+    Raises:
+        TypeError, ValueError: a mask of another type or shape.
+    """
     batch, heads, queries, tokens = shape
     biases = []
     if key_padding_mask is not None:
@@ -48,7 +59,7 @@ def count_players(
 ) -> Float[Tensor, "#batch #heads #queries"]:
     """n_i: the tokens that are not closed to query i; at least 1, so that its logarithm is finite."""
     if bias is None:
-        return like.new_full((1, 1, 1), float(tokens))
+        return like.new_full((1, 1, 1), tokens)  # an exported graph may leave the number open
     return (bias.detach() > CLOSED).sum(-1).clamp(min=1).to(like.dtype)
 
 
@@ -70,3 +81,20 @@ def as_bias(name: str, mask: Tensor, like: Tensor) -> Tensor:
             "an attention_mask with 1 at real tokens becomes attention_mask == 0"
         )
     return like.new_zeros(mask.shape).masked_fill(mask, -torch.inf)
+
+
+def padded(x: Tensor) -> tuple[Tensor, Bool[Tensor, "batch tokens"] | None]:
+    """A nested tensor as [batch, tokens, dim] with zeros, and True at them; None for a tensor that is not nested."""
+    if not x.is_nested:
+        return x, None
+    lengths = torch.tensor([len(row) for row in x.unbind()], device=x.device)
+    whole = torch.nested.to_padded_tensor(x, 0.0)
+    return whole, torch.arange(whole.shape[1], device=x.device) >= lengths[:, None]
+
+
+def nested_like(x: Float[Tensor, "batch tokens dim"], like: Tensor) -> Tensor:
+    """The tokens of `x` that the nested tensor `like` has, in its layout."""
+    rows = [row[: len(own)] for row, own in zip(x, like.unbind(), strict=True)]
+    if like.layout == torch.jagged:  # the same offsets, so that the two can be added
+        return torch.nested.nested_tensor_from_jagged(torch.cat(rows), offsets=like.offsets())  # type: ignore[attr-defined]
+    return torch.nested.as_nested_tensor(rows)

@@ -25,7 +25,7 @@ from torch.autograd import Function
 from torch.nn import functional
 
 from neurogame._types import Bool, Float, Tensor
-from neurogame.validation import transformed
+from neurogame.validation import full_precision, transformed
 
 _BLOCK = 1 << 20  # attention weights held at once on the path that keeps none: 4 MB, which caches hold
 
@@ -69,8 +69,25 @@ def mean_key(
     """Ḡ_i = Σ_k G_k/n_i over the players of query i."""
     if players is None:
         return G.mean(-2, keepdim=True)
-    share = players.to(G.dtype)
-    return (share / share.sum(-1, keepdim=True).clamp(min=1.0)) @ G
+    count = players.sum(-1).clamp(min=1).to(G.dtype)
+    # einsum expands no axis on which one mask serves all
+    return torch.einsum("bhqn,bhnd->bhqd", players.to(G.dtype), G) / count.unsqueeze(-1)
+
+
+def running_mean_key(
+    G: Float[Tensor, "batch heads tokens dim"],
+    queries: int,
+    players: Bool[Tensor, "#batch #heads 1 tokens"] | None = None,
+) -> Float[Tensor, "batch heads queries dim"]:
+    """Ḡ_i over the players among tokens 0 … i, by running sums."""
+    n = G.shape[-2]
+    if players is None:
+        count = torch.arange(1, n + 1, device=G.device, dtype=G.dtype).unsqueeze(-1)
+    else:
+        real = players.mT.to(G.dtype)
+        G, count = G * real, real.cumsum(-2).clamp(min=1.0)
+    mean = G.cumsum(-2) / count
+    return mean if queries == n else mean[..., torch.arange(queries, device=G.device).clamp(max=n - 1), :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,15 +178,20 @@ class _Blocks(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        inputs = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph=True: second derivatives, by the plain path
-            return _plain_gradient(inputs, ctx.iterations, grad, ctx.needs_input_grad)
+        with full_precision(grad.device):  # backward() may run inside a caller's autocast
+            if torch.is_grad_enabled():  # create_graph=True: second derivatives, by the plain path
+                return _plain_gradient(ctx.saved_tensors, ctx.iterations, grad, ctx.needs_input_grad)
+            return _Blocks._gradient(ctx.saved_tensors, ctx.iterations, grad)
+
+    @staticmethod
+    def _gradient(inputs: Any, iterations: int, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradient, block by block, each of which computes its α once more."""
         q, G, V, strength, price, bias = inputs
         dq, dG, dV = torch.empty_like(q), torch.zeros_like(G), torch.zeros_like(V)
         dstrength = None if strength is None else torch.zeros_like(strength)
         dprice = price.new_zeros(q.shape[0], *price.shape[1:])  # summed over the batch where one price serves all
         for block in _blocks(q, G):
-            _Block(block, q, G, V, strength, price, bias).gradient(ctx.iterations, grad, dq, dG, dV, dstrength, dprice)
+            _Block(block, q, G, V, strength, price, bias).gradient(iterations, grad, dq, dG, dV, dstrength, dprice)
         return dq, dG, dV, dstrength, dprice.sum_to_size(price.shape), None, None
 
 
@@ -189,6 +211,8 @@ def _plain_gradient(inputs: Any, iterations: int, grad: Tensor, needed: Any) -> 
 def _blocks(q: Tensor, G: Tensor) -> list[tuple[slice, slice]]:
     """(batch entries, queries) such that a block has about _BLOCK weights, or one query."""
     batch, heads, queries = q.shape[:3]
+    if not queries:
+        return []
     row = heads * G.shape[-2]  # weights of one query
     entries = max(1, _BLOCK // max(1, row * queries))
     rows = queries if entries > 1 else max(1, _BLOCK // max(1, row))

@@ -30,17 +30,21 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from neurogame import exact, ising, sampling
+from neurogame import exact, ising, kernels, sampling
 from neurogame._types import Bool, Float, Int, Shaped, Tensor
+from neurogame.couplings import pair_couplings
 from neurogame.game import safe_sqrt
-from neurogame.game import value as game_value
+from neurogame.marginals import toggle
 from neurogame.validation import check_choice, check_count, full_precision
 from neurogame.values import Mean, estimate, l1_normalise
 
 Spins = Literal["none", "gate"]
+LAWS: tuple[sampling.Law, ...] = ("shapley", "banzhaf")
 EXACT = 12  # players up to which all 2ⁿ coalitions are evaluated
 SAMPLES = 128  # coalitions per law beyond that
 _ANCHOR = 2.0  # ‖a⁰_h‖ at the start, about
+_BLOCK = 1 << 18  # numbers at once where all coalitions are evaluated
+_PARTS = 4  # partial sums over heads in the compiled loops, see labels.c
 _STEP = 0.2  # standardised states times this: a step of Adam moves u by as much as it moves the other maps
 
 
@@ -141,25 +145,75 @@ def label_values(
             return LabelValues(
                 nothing, nothing, nothing.new_zeros(len(R), 0, 0), nothing, nothing, exact=True, samples=1
             )
-        table = R @ game_value(V, exact.all_coalitions(n, V.device), anchor=anchor)  # (labels, 2ⁿ)
-        table = table.double()
-        numbers = (exact.shapley(table), exact.banzhaf(table), exact.interactions(table))
+        numbers = exact.all_values(_enumerated(V, anchor, R))
         return LabelValues(*numbers, nothing, nothing, exact=True, samples=1 << n)
-    # three axes, so that the heads are rows of a batch, which share their draws
-    values = estimate(V, samples=samples, anchor=anchor, couplings="pairs", generator=generator, validate=False)
-    assert isinstance(values.coupling, Tensor)
-    total = R @ values.grand()
-    size = (R.abs().unsqueeze(-1) * V.norm(dim=-1)).sum(1)  # (labels, players)
-    phi, beta = (_of_labels(R, mean) for mean in (values.phi, values.beta))
-    phi = balanced(phi, total, size)
-    J = torch.einsum("ch,hij->cij", R, values.coupling)
-    numbers = (phi.value.double(), beta.value.double(), J.double())
-    return LabelValues(*numbers, phi.se.double(), beta.se.double(), exact=False, samples=values.samples)
+    return _sampled(V.contiguous(), anchor, R, samples + samples % 2, generator)
 
 
-def _of_labels(R: Float[Tensor, "labels heads"], mean: Mean) -> Mean:
-    """Σ_h R_ch of a mean over draws that the heads share, with the spread of the sums."""
-    return Mean.of(torch.einsum("ch,hkp->ckp", R, mean.delta), None, is_paired=mean.is_paired)
+def _sampled(
+    V: Float[Tensor, "heads players dim"],
+    anchor: Float[Tensor, "heads dim"],
+    R: Float[Tensor, "labels heads"],
+    samples: int,
+    generator: sampling.Randomness,
+) -> LabelValues:
+    """`values.estimate` with couplings "pairs", of which only the sums over heads are kept."""
+    source, n = sampling.source_of(generator, V.device), V.shape[1]
+    laws = [sampling.drawn(sampling.paired, source, V.device, law, 1, samples, n).members[0] for law in LAWS]
+    with full_precision(V.device):
+        compiled = not kernels.needs_gradient(V, anchor, R) and kernels.available(V, anchor, R)
+        found = (_compiled_sums if compiled else _sums)(V, anchor, R, laws)
+        phi, beta = (Mean.of(delta, None, is_paired=True) for delta in found[:2])
+        total = R @ (_norm(anchor + V.sum(1)) - _norm(anchor))
+        size = (R.abs().unsqueeze(-1) * V.norm(dim=-1)).sum(1)  # (labels, players)
+        phi = balanced(phi, total, size)
+    numbers = (phi.value.double(), beta.value.double(), found[2].double())
+    return LabelValues(*numbers, phi.se.double(), beta.se.double(), exact=False, samples=samples)
+
+
+def _sums(
+    V: Float[Tensor, "heads players dim"],
+    anchor: Float[Tensor, "heads dim"],
+    R: Float[Tensor, "labels heads"],
+    laws: list[Bool[Tensor, "samples players"]],
+) -> tuple[
+    Float[Tensor, "labels samples players"],
+    Float[Tensor, "labels samples players"],
+    Float[Tensor, "labels players players"],
+]:
+    """R times the contributions in draws of Shapley's and of Banzhaf's law, and R times the couplings of the latter."""
+    alone, both = toggle(V, laws[0], None, anchor, lean=True), toggle(V, laws[1], None, anchor)
+    found = (alone.delta, both.delta, pair_couplings(V, both, "identity", None))
+    phi, beta, J = ((R @ x.flatten(1)).unflatten(-1, x.shape[1:]) for x in found)
+    return phi, beta, J
+
+
+def _compiled_sums(
+    V: Tensor, anchor: Tensor, R: Tensor, laws: list[Bool[Tensor, "samples players"]]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`_sums` in compiled loops, which keep nothing of single heads."""
+    (heads, n, dim), labels, samples = V.shape, len(R), len(laws[0])
+    phi, beta = (V.new_zeros(_PARTS, labels, n, samples) for _ in LAWS)
+    J, members = V.new_zeros(_PARTS, labels, n, n), torch.stack(laws)
+    counts = (_PARTS, heads, labels, samples, n, dim, torch.get_num_threads())
+    kernels.call("neurogame_labels", *counts, V, anchor.contiguous(), R.contiguous(), members, phi, beta, J)
+    return phi.sum(0).mT, beta.sum(0).mT, J.sum(0)
+
+
+def _enumerated(
+    V: Float[Tensor, "heads players dim"], anchor: Float[Tensor, "heads dim"], R: Float[Tensor, "labels heads"]
+) -> Float[Tensor, "labels coalitions"]:
+    """R v(C) for all 2ⁿ coalitions, float64: sums over the first and over the other half of the players, added up."""
+    half, n = V.shape[1] // 2, V.shape[1]
+    low, high = (exact.all_coalitions(size, V.device).to(V) for size in (half, n - half))
+    first = (low @ V[:, :half] + anchor.unsqueeze(1)).mT  # (heads, dim, 2^half)
+    second = (high @ V[:, half:]).mT  # (heads, dim, 2^(n − half)), whose players are the high bits
+    table = R.new_zeros(len(R), 1 << n)
+    step = max(1, _BLOCK // (V.shape[2] << n))  # heads that fit the cache
+    for some in (slice(h, h + step) for h in range(0, len(V), step)):
+        S = second[some].unsqueeze(-1) + first[some].unsqueeze(-2)  # (heads, dim, 2^(n − half), 2^half)
+        table += R[:, some] @ _norm(S.movedim(1, -1)).flatten(1)
+    return (table - (R @ _norm(anchor)).unsqueeze(-1)).double()
 
 
 def balanced(phi: Mean, total: Float[Tensor, "..."], size: Float[Tensor, "... players"]) -> Mean:

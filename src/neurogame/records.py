@@ -36,6 +36,19 @@ def plain(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON whose keys occur once each; the `object_pairs_hook` of `json.loads`.
+
+    Raises:
+        ValueError: a key is given twice, of which Python would keep the last.
+    """
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r:.60} is given twice")
+    return content
+
+
 def restore(record: type[R], data: Mapping[str, Any]) -> R:
     """The record that `plain` made `data` of.
 

@@ -11,7 +11,7 @@ equal strata of (0, ½) — the complements cover (½, 1) — removes most of th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, cast
 
@@ -27,7 +27,7 @@ class Drawing:
     """A source of draws that is no seed: it hands out coalitions that it has; see `export.bank`."""
 
     def drawn(self, what: Callable[..., T], device: torch.device, *arguments: Any) -> T:
-        """What `what(seed, *arguments)` would draw."""
+        """The draw of `what(seed, *arguments)`, see `drawn`."""
         raise NotImplementedError
 
 
@@ -36,6 +36,7 @@ Source = Tensor | Drawing | None  # the same once it is ready to be drawn from
 
 FIXED_SEED = 20260325  # evaluation without a generator: the same draws in every process
 _STREAMS = {"strata": 1, "shapley": 2, "banzhaf": 3, "permutations": 4, "probes": 5, "exchange": 6}
+_SHARED = 64  # draws of the fixed seed are remembered for multiples of so many tokens
 _LOW = 0xFFFFFFFF
 _ODD = 0x45D9F3B  # an odd 27-bit multiplier: products of 32-bit words stay below 2**63, so nothing overflows
 _STEP = 0x1E3779B1  # spreads consecutive counters over the word before they are mixed in
@@ -67,10 +68,21 @@ def source_of(generator: Randomness, device: torch.device) -> Source:
 
 
 def drawn(what: Callable[..., T], source: Source, device: torch.device, *arguments: Any) -> T:
-    """`what(seed, *arguments)`; for the fixed seed (`source` None) remembered, since evaluation asks for it again."""
+    """`what(seed, *arguments)`; for the fixed seed (`source` None) cached, since evaluation asks for it again.
+
+    Args:
+        what: `paired`, `independent`, `permutations`, `probes` or `keys`.
+        source: a seed, a `Drawing`, or None for the fixed seed.
+        device: of the draw.
+        arguments: of `what`, without the seed.
+    """
     if isinstance(source, Drawing):
         return source.drawn(what, device, *arguments)
     if source is None and not torch.compiler.is_compiling():
+        if what is paired:  # a draw does not depend on how many tokens follow: texts of all lengths share one
+            *rest, tokens = arguments
+            wide = cast("Draws", _remembered(what, device, *rest, -(-tokens // _SHARED) * _SHARED))
+            return cast("T", replace(wide, members=wide.members[..., :tokens]))
         return cast("T", _remembered(what, device, *arguments))
     return what(seed_of(source, device), *arguments)
 
@@ -92,6 +104,11 @@ def words(seed: Int[Tensor, ""], stream: str, *shape: int) -> Int[Tensor, "..."]
     """One 32-bit word per index of `shape`, a hash of (seed, stream, index_0, index_1, …).
 
     Axis by axis: only the last of the mixing steps runs at the full size.
+
+    Args:
+        seed: of the call, see `seed_of`.
+        stream: a name in `_STREAMS`; the words of two streams are independent.
+        shape: of the result.
     """
     state = _mix(_mix(seed & _LOW) ^ (seed >> 32) ^ (_STREAMS[stream] * _STEP & _LOW))
     for axis, size in enumerate(shape):
@@ -106,7 +123,20 @@ def uniforms(seed: Int[Tensor, ""], stream: str, *shape: int) -> Float[Tensor, "
 
 
 def paired(seed: Int[Tensor, ""], law: Law, heads: int, samples: int, tokens: int) -> Draws:
-    """Coalitions of the p-law, each with its complement; `samples` must be even."""
+    """Coalitions of the p-law, each with its complement.
+
+    Args:
+        seed: of the call, see `seed_of`.
+        law: "shapley" or "banzhaf".
+        heads: each has its own coalitions.
+        samples: complements included; an even number.
+        tokens: players.
+
+    Example:
+        >>> draws = paired(seed_of(0, torch.device("cpu")), "shapley", heads=1, samples=4, tokens=3)
+        >>> bool((draws.members[0, 2:] == ~draws.members[0, :2]).all())
+        True
+    """
     half = samples // 2
     uniform = uniforms(seed, law, heads, half, tokens)
     if law == "banzhaf":

@@ -19,16 +19,19 @@ from torch.nn.functional import linear
 from neurogame import ising, query_game
 from neurogame._types import Bool, Float, Tensor
 from neurogame.ising import SpinState
-from neurogame.players import combined, playing
+from neurogame.players import CLOSED, attention_bias, nested_like, padded, playing
 from neurogame.query_game import QueryGame
-from neurogame.validation import check_count
+from neurogame.validation import check_count, full_precision
+
+CONVERGED = 0.1  # residual in spins, 0.05 in α
 
 
 @dataclass(frozen=True)
 class QueryGames:
     """The games of all queries in one forward pass, and the Ising systems they are; padded tokens have 0 everywhere.
 
-    m_ij = tanh((field_ij + Σ_k coupling_jk m_ik)/γ) with field = φ − 2√d·price and coupling = J/2, γ = 4√d.
+    m_ij = tanh((field_ij + Σ_k coupling_jk m_ik)/γ) with field = φ + 2√d·(bias − price), coupling = J/2 and γ = 4√d,
+    over the players of query i. J is the same for every query: tokens that are closed to some queries only are in it.
     """
 
     alpha: Float[Tensor, "batch heads queries tokens"]  # what the layer used
@@ -38,12 +41,21 @@ class QueryGames:
     gamma: float
     players: Bool[Tensor, "#batch #heads #queries tokens"] | None  # None: all tokens
     residual: Float[Tensor, "batch heads queries"]  # max_j |tanh(h_ij/γ) − m_ij| at `alpha`
+    bias: Float[Tensor, "#batch #heads #queries tokens"] | None = (
+        None  # numbers of the masks; 0 where a token is closed
+    )
 
     @cached_property
     def field(self) -> Float[Tensor, "batch heads queries tokens"]:
-        """φ_ij − 2√d·price_i, 0 for those who do not play."""
-        field = self.shapley - 0.5 * self.gamma * self.price.unsqueeze(-1)
+        """φ_ij + 2√d·(bias_ij − price_i), 0 for those who do not play."""
+        added = -self.price.unsqueeze(-1) if self.bias is None else self.bias - self.price.unsqueeze(-1)
+        field = self.shapley + 0.5 * self.gamma * added
         return field if self.players is None else field * self.players
+
+    @property
+    def converged(self) -> Bool[Tensor, "batch heads queries"]:
+        """Whether the updates of the layer came within 0.1 of solving a query's equations; else see `solve`."""
+        return self.residual < CONVERGED
 
     @property
     def coupling(self) -> Float[Tensor, "batch heads #queries tokens tokens"] | None:
@@ -51,7 +63,20 @@ class QueryGames:
         return None if self.interactions is None else 0.5 * self.interactions
 
     def solve(self, max_iter: int = 200, tol: float = 1e-5, damping: float = 1.0, **options: Any) -> SpinState:
-        """The mean-field solution of every query's system by `ising.solve`, with its residual and ρ(J)/γ."""
+        """The mean-field solution of every query's system by `ising.solve`, with its residual and ρ(J)/γ.
+
+        Where ω is well below 0 and the inputs are large, undamped updates go back and forth (the layer's, too: its
+        `residual` is then near 2); a small damping (0.02, with `max_iter=4000`) finds the solution.
+
+        Args:
+            max_iter: updates at most.
+            tol: residual below which a query has converged.
+            damping: in (0, 1]; 1 is undamped.
+            options: further options of `ising.solve`.
+
+        Returns:
+            Spins of every query and token.
+        """
         shape = self.field.shape
         J = None if self.coupling is None else self.coupling.expand(*shape, shape[-1])
         mask = None if self.players is None else self.players.expand(shape)
@@ -74,19 +99,21 @@ class NeuroGameSelfAttention(nn.Module):
     Args:
         embed_dim: width of queries and outputs; divisible by `num_heads`.
         num_heads: heads, each with its own part of the projections, ω and μ.
+        dropout: of weights, in training.
+        bias: whether the projections have biases.
+        add_bias_kv: False; there for torch's order of arguments.
+        add_zero_attn: likewise.
+        kdim: width of keys, if it is not `embed_dim`.
+        vdim: width of values, if it is not `embed_dim`.
+        batch_first: [batch, tokens, dim] instead of [tokens, batch, dim].
+        device: of the parameters.
+        dtype: of the parameters; half precision plays in float32.
         couplings: whether the tokens act on each other.
         iterations: updates of the mean field from the empty coalition; the first feels no couplings.
         contribution: whether ω is there at all; False needs `couplings=False`.
         normalise: divide o_i by Σ_j α_ij.
         strength: ω of every head at the start.
         background: μ of every head at the start; the price of a token is log n_i + μ, n_i the players of query i.
-        dropout: of weights, in training.
-        bias: whether the projections have biases.
-        kdim: width of keys, if it is not `embed_dim`.
-        vdim: width of values, if it is not `embed_dim`.
-        batch_first: [batch, tokens, dim] instead of [tokens, batch, dim].
-        device: of the parameters.
-        dtype: of the parameters; half precision plays in float32.
 
     >>> layer = NeuroGameSelfAttention(64, 4, batch_first=True)
     >>> output, alpha = layer(x, x, x, key_padding_mask=ids == 0)
@@ -108,6 +135,15 @@ class NeuroGameSelfAttention(nn.Module):
         self,
         embed_dim: int,
         num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         *,
         couplings: bool = True,
         iterations: int = 2,
@@ -115,15 +151,10 @@ class NeuroGameSelfAttention(nn.Module):
         normalise: bool = False,
         strength: float = 0.0,
         background: float = 0.0,
-        dropout: float = 0.0,
-        bias: bool = True,
-        kdim: int | None = None,
-        vdim: int | None = None,
-        batch_first: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        if add_bias_kv or add_zero_attn:
+            raise ValueError("add_bias_kv and add_zero_attn have no counterpart in a game of the tokens")
         for name, value in (("embed_dim", embed_dim), ("num_heads", num_heads), ("iterations", iterations)):
             check_count(name, value)
         if embed_dim % num_heads:
@@ -166,14 +197,14 @@ class NeuroGameSelfAttention(nn.Module):
     @classmethod
     def from_multihead(cls, attention: nn.MultiheadAttention, **options: Any) -> "NeuroGameSelfAttention":
         """The same projections (copied), another attention between them; to be trained further."""
-        if attention.bias_k is not None or attention.add_zero_attn:
-            raise ValueError("add_bias_kv and add_zero_attn have no counterpart in a game of the tokens")
         weight = attention.out_proj.weight
         layer = cls(
             attention.embed_dim,
             attention.num_heads,
             dropout=attention.dropout,
             bias=attention.in_proj_bias is not None,
+            add_bias_kv=attention.bias_k is not None,
+            add_zero_attn=attention.add_zero_attn,
             kdim=attention.kdim,
             vdim=attention.vdim,
             batch_first=attention.batch_first,
@@ -199,6 +230,7 @@ class NeuroGameSelfAttention(nn.Module):
 
         Args:
             query: [batch, queries, embed_dim] with `batch_first`, else [queries, batch, embed_dim]; or without batch.
+                A nested tensor gives a nested output, and weights that are 0 at padding.
             key: [batch, tokens, kdim], laid out as the query is.
             value: [batch, tokens, vdim].
             key_padding_mask: [batch, tokens], True where a token is padding; or numbers added to the logits.
@@ -212,14 +244,32 @@ class NeuroGameSelfAttention(nn.Module):
             The output, laid out as the query is, and α: [batch, queries, tokens], or [batch, heads, queries, tokens] if
             it is not averaged, or None.
         """
+        if query.is_nested or key.is_nested or value.is_nested:
+            options = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
+            return self._ragged(query, key, value, *options)
         call = self._call(query, key, value, key_padding_mask, attn_mask, is_causal)
-        with torch.autocast(query.device.type, enabled=False):
+        with full_precision(query.device):
             out, alpha = self._attend(call, need_weights)
         output = self._laid_out(self.out_proj(out.transpose(1, 2).flatten(2).to(call.dtype)), query)
         if not need_weights or alpha is None:
             return output, None
         alpha = (alpha.mean(1) if average_attn_weights else alpha).to(output.dtype)
         return output, alpha.squeeze(0) if query.dim() == 2 else alpha
+
+    def _ragged(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, *options: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """The call with nested tensors, as nn.TransformerEncoder makes it in evaluation: padded, played, cut again."""
+        if not self.batch_first:
+            raise ValueError("nested tensors are [batch, tokens, dim]: they need batch_first=True")
+        if key_padding_mask is not None and key.is_nested:
+            raise ValueError("nested keys have no padding: key_padding_mask must be None")
+        whole, padding = padded(query)
+        tokens, padding = (whole, padding) if key is query else padded(key)
+        values = tokens if value is key else padded(value)[0]
+        padding = key_padding_mask if padding is None else padding
+        output, alpha = self.forward(whole, tokens, values, padding, *options)  # hooks have run
+        return (nested_like(output, query) if query.is_nested else output), alpha
 
     def _attend(self, call: "_Call", need_weights: bool) -> tuple[Tensor, Tensor | None]:
         """Σ_j α_ij V_j of every head, and α where it is needed."""
@@ -239,7 +289,21 @@ class NeuroGameSelfAttention(nn.Module):
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> QueryGames:
-        """φ, J, α and the residual of every query of a batch, as `forward` plays them; without gradients."""
+        """φ, J, α and the residual of every query of a batch, as `forward` plays them; without gradients.
+
+        Args:
+            query: as of `forward`, like all that follow.
+            key: None: the query.
+            key_padding_mask: True where a token is padding.
+            attn_mask: True where a token is closed to a query.
+            is_causal: query i plays with tokens 0 … i.
+
+        Returns:
+            The games, and the Ising systems they are.
+
+        Example:
+            >>> layer.games(x).solve().converged.all()  # doctest: +SKIP
+        """
         key = query if key is None else key
         value = key if self.vdim == self.kdim else key.new_zeros(*key.shape[:-1], self.vdim)  # values do not play
         game, *_ = self._call(query, key, value, key_padding_mask, attn_mask, is_causal)
@@ -248,11 +312,12 @@ class NeuroGameSelfAttention(nn.Module):
         return QueryGames(
             alpha,
             query_game.shapley(q, G, 0.0 if strength is None else strength, players),
-            None if strength is None else query_game.couplings(G, strength).unsqueeze(2),
+            None if strength is None else _of_players(query_game.couplings(G, strength), players),
             game.price,
             4.0 * self.head_dim**0.5,
             players,
             2.0 * (one_more - alpha).abs().amax(-1),
+            None if game.bias is None else game.bias.masked_fill(game.bias <= CLOSED, 0.0),
         )
 
     def _call(
@@ -274,14 +339,19 @@ class NeuroGameSelfAttention(nn.Module):
         q, G, V = self._project(query, key, value, together)
         dtype = q.dtype
         shape = (q.shape[0], self.num_heads, query.shape[1], key.shape[1])
-        with torch.autocast(query.device.type, enabled=False):
+        with full_precision(query.device):
             if dtype.itemsize < 4:
                 q, G, V = q.float(), G.float(), V.float()
-            bias, count = combined(shape, key_padding_mask, attn_mask, is_causal, q)
+            bias, count = attention_bias(shape, key_padding_mask, attn_mask, is_causal, q)
             price = count.log() + self.background.to(q.dtype)[:, None]
             strength = None if self.strength is None else self.strength.to(q.dtype)
             if strength is not None and not self.couplings:
-                q, strength = q + 0.5 * strength[:, None, None] * query_game.mean_key(G, playing(bias)), None
+                if is_causal and attn_mask is None:  # running means: no matrix of queries × tokens
+                    padding, _ = attention_bias(shape, key_padding_mask, None, False, q)  # noqa: FBT003
+                    mean = query_game.running_mean_key(G, shape[2], playing(padding))
+                else:
+                    mean = query_game.mean_key(G, playing(bias))
+                q, strength = q + 0.5 * strength[:, None, None] * mean, None
         return _Call(QueryGame(q, G, strength, price, bias, self.iterations), V, dtype)
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor, together: bool) -> list[Tensor]:
@@ -320,6 +390,14 @@ class NeuroGameSelfAttention(nn.Module):
         """What `print(module)` shows."""
         kind = f"iterations={self.iterations}" if self.couplings else f"contribution={self.contribution}"
         return f"{self.embed_dim}, {self.num_heads}, couplings={self.couplings}, {kind}, batch_first={self.batch_first}"
+
+
+def _of_players(J: Tensor, players: Tensor | None) -> Tensor:
+    """J with an axis for the queries, and 0 at tokens that play for none of them."""
+    if players is not None:
+        real = players.any(2).to(J.dtype)
+        J = J * real.unsqueeze(-1) * real.unsqueeze(-2)
+    return J.unsqueeze(2)
 
 
 class _Call(NamedTuple):

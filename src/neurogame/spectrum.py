@@ -46,7 +46,7 @@ def schatten_radius(
 
     Its gradient needs no second pass: with Y_k = J^k Z and J symmetric,
     d log‖Y_m‖ = Σ_{k=1…m} ⟨Y_{2m−k}, dJ Y_{k−1}⟩ / ‖Y_m‖²,
-    so the iteration goes on to Y_{2m−1} and one product of J with all Y_{k−1} side by side carries it.
+    so the iteration continues to Y_{2m−1} and one product of J with all Y_{k−1} side by side carries it.
     """
     parts = factors(coupling)
     differentiable = kernels.needs_gradient(*parts) or differentiated() or (traced() and torch.is_grad_enabled())

@@ -5,6 +5,7 @@ synchronise a GPU or break a compiled graph, so they run in eager mode on the CP
 caller asked with `validate=True`.
 """
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
 
@@ -42,7 +43,8 @@ def mapped() -> bool:
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
     """Autocast off, where it is on: elsewhere the context would become a graph of its own in an exported one."""
-    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
+    on = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)  # not on "meta"
+    return torch.autocast(device.type, enabled=False) if on else nullcontext()
 
 
 def reads_values(tensor: Tensor, validate: bool | None = None) -> bool:
@@ -74,17 +76,28 @@ def check_vectors(V: Tensor, validate: bool | None = None, name: str = "V") -> N
         raise ValueError(f"{name} holds {bad} NaN or infinite entries; the layer below has probably diverged")
 
 
-def check_norms(V: Tensor, validate: bool | None = None) -> None:
-    """‖Σ_{i∈C} V_i‖² must fit the numbers of V for every coalition: one that is infinite says nothing of its members.
+def check_norms(V: Tensor, validate: bool | None = None, anchor: Tensor | None = None) -> None:
+    """‖a + Σ_{i∈C} V_i‖² must fit the numbers of V for every coalition: an infinite one says nothing of its members.
 
     Args:
         V: [..., tokens, dim], float32 or float64, 0 at padding.
         validate: see `reads_values`.
+        anchor: a [..., dim], on the leading axes of V; None: there is none.
     """
     if not reads_values(V, validate):
         return
-    most = (torch.finfo(V.dtype).max / V.shape[-2]) ** 0.5  # ‖Σ V_i‖² ≤ n Σ ‖V_i‖²
-    if float(torch.linalg.vector_norm(V.detach())) > most:  # NaN is not silent: it stays NaN to the end
+    terms = V.shape[-2] + (anchor is not None)
+    most = (torch.finfo(V.dtype).max / terms) ** 0.5  # ‖Σ V_i‖² ≤ n Σ ‖V_i‖², the anchor one of them
+    size = float(torch.linalg.vector_norm(V.detach()))
+    if anchor is not None and anchor.numel():
+        offset = float(torch.linalg.vector_norm(anchor.detach(), dim=-1).max())
+        if offset > most:
+            raise ValueError(
+                f"anchor holds numbers up to {float(anchor.detach().abs().max()):.3g}, with which the norms of "
+                f"coalitions overflow {V.dtype}; scale it down with V, or use float64"
+            )
+        size = math.hypot(size, offset)
+    if size > most:  # NaN is not silent: it stays NaN to the end
         raise ValueError(
             f"V holds numbers up to {float(V.detach().abs().max()):.3g}, with which the norms of coalitions overflow "
             f"{V.dtype}; has the layer below diverged? Scale its output down, or use float64"
@@ -112,12 +125,14 @@ def check_leading(name: str, value: float | Tensor | None, axes: torch.Size) -> 
             raise ValueError(f"{name} of shape {shape} does not broadcast to the leading axes {wanted}") from None
 
 
-def check_count(name: str, value: object, least: int = 1) -> None:
-    """A whole number of at least `least`."""
+def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> None:
+    """A whole number of at least `least`, and at most `most` where there is a bound."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most}, got {value}")
 
 
 def as_anchor(anchor: Tensor, V: Tensor) -> Tensor:

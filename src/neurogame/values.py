@@ -93,7 +93,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class GameValues:
-    """What `estimate` found, and how far to trust it; errors are computed when asked for.
+    """Values of a game and how far to trust them; errors are computed when asked for.
 
     Standard errors come from the spread of complement-pair means (of single samples in
     `algorithm1`), are inf below two of them, and do not credit the stratification: they err on the
@@ -208,9 +208,9 @@ def estimate(
     with full_precision(V.device):
         V = V if V.dtype == torch.float64 else V.float()
         V = (V if real is None else V.masked_fill(~real.unsqueeze(-1), 0.0)).contiguous()
-        check_norms(V, validate)
         if anchor is not None:
             anchor = as_anchor(anchor, V)
+        check_norms(V, validate, anchor)
         source = sampling.source_of(generator, V.device)
         heads, n = (V.shape[-3] if V.dim() > 3 else 1), V.shape[-2]
         lean = gamma is None and f in ("identity", "relu")  # the marginal contributions are all that is needed

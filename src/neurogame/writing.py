@@ -1,6 +1,6 @@
-"""Files and folders that appear under their name only when they are whole.
+"""Atomic writes: files and folders that appear under their name only when they are complete.
 
-Writes are atomic: a process that is killed, or finds the disk full, leaves what was there before, never half of a file.
+A process that is killed, or finds the disk full, leaves what was there before, never half of a file.
 Until then the new content is in a temporary file beside the goal, GOAL.PROCESS.RANDOM.new, one for each writer.
 Temporary files of dead processes are removed by the next writer.
 """
@@ -16,29 +16,29 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-UNWRITABLE = (OSError, RuntimeError, SafetensorError)  # what Python, torch and safetensors raise where there is no room
+UNWRITABLE = (OSError, RuntimeError, SafetensorError)  # what Python, torch and safetensors raise where the disk is full
 
 
 @contextmanager
-def replaced(path: str | Path, *, new: bool = False, durable: bool = True) -> Iterator[Path]:
-    """Yields a path to write a file to, which then takes the place of `path` in one step.
+def atomic_file(path: str | Path, *, new: bool = False, durable: bool = True) -> Iterator[Path]:
+    """Yields a temporary path; what is written there replaces `path` in one step when the block ends without an error.
 
-    A device or a pipe cannot be replaced, and is written to as it is; a link stays, and what it leads to is replaced.
+    A device or a pipe is written to directly; of a link, the file that it points to is replaced.
 
     Args:
-        path: where the file is to be; in a folder that is there.
-        new: refuse to replace a file, even one that another process has just written: FileExistsError.
-        durable: wait until it is on the disk; for one of thousands that can be made again it is not worth it.
+        path: the file, in a folder that exists.
+        new: raise FileExistsError instead of replacing a file, even one that another process has just written.
+        durable: fsync; not worth its time for one of thousands of files that can be made again.
     """
     given = Path(path)
     if given.exists() and (not given.is_file() or _is_open_already(given)):
-        with named(given):
+        with naming_errors(given):
             yield given
         return
     goal = Path(os.path.realpath(given))
     fresh = _beside(goal, goal.parent)
     try:
-        with named(given):
+        with naming_errors(given):
             yield fresh
             if goal.exists():
                 shutil.copymode(goal, fresh)
@@ -51,28 +51,39 @@ def replaced(path: str | Path, *, new: bool = False, durable: bool = True) -> It
             if durable:
                 sync(goal.parent)
     finally:
-        with suppress(OSError):  # a name that cannot be, which has been said
+        with suppress(OSError):  # an invalid name, which has been reported
             fresh.unlink()
 
 
 def write_text(path: str | Path, text: str, *, new: bool = False, durable: bool = True) -> None:
-    """A text file, whole or not at all; options as in `replaced`."""
-    with replaced(path, new=new, durable=durable) as fresh:
+    """Write a text file, complete or not at all.
+
+    Args:
+        path: the file, in a folder that exists.
+        text: its content, written as UTF-8.
+        new: as of `atomic_file`.
+        durable: as of `atomic_file`.
+    """
+    with atomic_file(path, new=new, durable=durable) as fresh:
         fresh.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def filled(path: str | Path, last: str) -> Iterator[Path]:
-    """Yields a folder to write files to, which then are those of `path`, a folder that is new or there already.
+def atomic_folder(path: str | Path, last: str) -> Iterator[Path]:
+    """Yields a temporary folder; its files become those of `path` when the block ends without an error.
 
-    Existing files that are not rewritten stay. In an existing folder the files are moved into place one by one,
-    and until all are there the file `last`, which marks the folder as complete, is missing.
+    Existing files that are not rewritten stay. In an existing folder the files are moved into place one by one, and
+    until all are there the file `last`, which marks the folder as complete, is missing.
+
+    Args:
+        path: the folder, new or existing.
+        last: name of the file whose presence says that the folder is complete.
     """
     goal = Path(path)
     there = goal.is_dir()
     fresh = _beside(goal, goal if there else goal.parent)
     try:
-        with named(goal):
+        with naming_errors(goal):
             _sweep(goal, fresh.parent)
             fresh.mkdir(parents=True)
             yield fresh
@@ -87,17 +98,34 @@ def filled(path: str | Path, last: str) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
+filled = atomic_folder  # its former name
+
+
+def figure_format(path: str | Path) -> str:
+    """The format of a figure by the suffix of its file: "png" or "svg"; any other is a ValueError."""
+    name = Path(path).name
+    if not name.lower().endswith((".png", ".svg")):
+        raise ValueError(f"a figure is written as .png or .svg, got {name!r}")
+    return name[-3:].lower()
+
+
 def save_figure(figure: Any, path: str | Path, **options: Any) -> None:
-    """A matplotlib figure as a file of the kind that its suffix says; its folder is made where it is missing."""
-    goal = Path(path)
+    """Write a matplotlib figure as .png or .svg, without a date: the same figure gives the same file.
+
+    Args:
+        figure: a `matplotlib.figure.Figure`.
+        path: the file; its folder is made where it is missing.
+        options: of `Figure.savefig`.
+    """
+    goal, kind = Path(path), figure_format(path)
     goal.parent.mkdir(parents=True, exist_ok=True)
-    with replaced(goal) as fresh:
-        figure.savefig(fresh, format=goal.suffix[1:].lower(), **options)
+    with atomic_file(goal) as fresh:
+        figure.savefig(fresh, format=kind, metadata={"Date": None} if kind == "svg" else None, **options)
 
 
 @contextmanager
-def named(goal: str | Path) -> Iterator[None]:
-    """What goes wrong inside is one line that says what could not be written."""
+def naming_errors(goal: str | Path) -> Iterator[None]:
+    """Errors of writing become an OSError of one line that names the file."""
     try:
         yield
     except (BrokenPipeError, FileExistsError):  # the reader closed the pipe; the file belongs to another process
@@ -107,14 +135,14 @@ def named(goal: str | Path) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """Why writing failed, in a few words; torch does not pass on what the system said."""
-    said = str(getattr(error, "strerror", None) or " ".join(str(error).split()))[:200]
-    vague = isinstance(error, RuntimeError) and "inline_container" in said
-    return f"is the disk full, or a quota used up? ({said})" if vague else said
+    """Why writing failed, in a few words; torch does not pass on the error of the system."""
+    message = str(getattr(error, "strerror", None) or " ".join(str(error).split()))[:200]
+    vague = isinstance(error, RuntimeError) and "inline_container" in message
+    return f"is the disk full, or a quota used up? ({message})" if vague else message
 
 
 def sync(path: Path) -> None:
-    """fsync: a file that has its name must survive a loss of power."""
+    """fsync: a file that has its final name must survive a loss of power."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:  # a folder, on systems that do not open folders
@@ -126,7 +154,7 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Everything in it."""
+    """fsync everything in it."""
     for path in folder.rglob("*"):
         sync(path)
     sync(folder)
@@ -147,7 +175,7 @@ def _sweep(goal: Path, folder: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    if os.name != "posix":  # elsewhere os.kill would kill it: temporary files stay there
+    if os.name != "posix":  # on other systems os.kill would kill it: temporary files stay there
         return True
     try:
         os.kill(process, 0)
@@ -159,7 +187,7 @@ def _runs(process: int) -> bool:
 
 
 def _is_open_already(path: Path) -> bool:
-    """Whether it is a name of what a process has open, as /dev/stdout is, and no place to put a file."""
+    """Whether it names an open file of a process, as /dev/stdout does, which cannot be replaced."""
     return os.name == "posix" and path.absolute().parts[1] in ("dev", "proc")
 
 

@@ -17,13 +17,14 @@ import torch
 from rich.console import Group, RenderableType
 from rich.table import Table
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from transformers import BertConfig, BertModel
 
 from neurogame.about import machine
 from neurogame.attention import NeuroGameAttention
 from neurogame.extras import need
 from neurogame.writing import save_figure
 from neurogame_bench import self_attention
+from neurogame_bench.self_attention import attention_alone, timed_pass
 from neurogame_bench.timing import Progress, Run, interleaved, peak_memory
 
 DIM, HEADS = 768, 12
@@ -57,29 +58,13 @@ class _Contestants:
             "neurogame": lambda x: self.ours(x).output,
             "MHA": lambda x: self.mha(x, x, x, need_weights=False)[0],
             "MHA, one query": lambda x: self.mha(self.query.expand(len(x), 1, DIM), x, x, need_weights=False)[0],
-            "SDPA alone": _attention_alone,
+            "SDPA alone": attention_alone,
         }
 
     def runs(self, x: Tensor, *, backward: bool) -> dict[str, Run]:
         """Name → call to be timed: forward without gradients, or forward and backward."""
-        return {name: self._run(forward, x, backward=backward) for name, forward in self.forwards().items()}
-
-    def _run(self, forward: Callable[[Tensor], Tensor], x: Tensor, *, backward: bool) -> Run:
-        def only_forward() -> None:
-            with torch.no_grad():
-                forward(x)
-
-        def both() -> None:
-            for parameter in (*self.ours.parameters(), *self.mha.parameters(), self.query):
-                parameter.grad = None
-            forward(x.detach().requires_grad_()).sum().backward()
-
-        return both if backward else only_forward
-
-
-def _attention_alone(x: Tensor) -> Tensor:
-    q = x.unflatten(-1, (HEADS, DIM // HEADS)).transpose(1, 2)
-    return scaled_dot_product_attention(q, q, q)
+        learned = (*self.ours.parameters(), *self.mha.parameters(), self.query)
+        return {name: timed_pass(forward, x, learned, backward=backward) for name, forward in self.forwards().items()}
 
 
 def run(*, repetitions: int = 15, lengths: tuple[int, ...] = LENGTHS, progress: Progress = print) -> dict[str, Any]:
@@ -90,7 +75,7 @@ def run(*, repetitions: int = 15, lengths: tuple[int, ...] = LENGTHS, progress: 
     Args:
         repetitions: interleaved, of each case.
         lengths: tokens of the long sequences.
-        progress: told what is being done.
+        progress: called with a line on what is being done.
 
     Returns:
         JSON values: "machine", "operations", "cases", "long", "memory", "model".
@@ -176,13 +161,8 @@ def _memory(progress: Progress) -> dict[str, int | None]:
     }
 
 
-def _model(repetitions: int, progress: Progress) -> dict[str, float] | None:
+def _model(repetitions: int, progress: Progress) -> dict[str, float]:
     """MiniLM-size encoder (6 × 384) + NeuroGame head against the same encoder + mean pooling; batch 32, n = 32."""
-    try:
-        from transformers import BertConfig, BertModel
-    except ImportError:
-        progress("transformers is not installed: the whole-model row is left out")
-        return None
     progress("whole model, batch 32, n = 32")
     torch.manual_seed(0)
     sizes = BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
@@ -249,10 +229,7 @@ def table(results: dict[str, Any]) -> RenderableType:
         other.add_row("memory growth, 8 192 → 16 384", f"{sizes[2] / sizes[1]:.2f} ×", f"≤ {TARGET_MEMORY_GROWTH} ×")
     if results["long"][-1]["growth"]:
         other.add_row("time growth, last doubling", f"{results['long'][-1]['growth']:.2f} ×", f"≤ {TARGET_GROWTH} ×")
-    if results["model"]:
-        other.add_row(
-            "encoder 6 × 384 + head against mean", f"{results['model']['ratio']:.2f} ×", f"≤ {TARGET_MODEL} ×"
-        )
+    other.add_row("encoder 6 × 384 + head against mean", f"{results['model']['ratio']:.2f} ×", f"≤ {TARGET_MODEL} ×")
     own = results["self_attention"]
     inside = _table("Inside a transformer: NeuroGameSelfAttention, ratios to MHA(768, 12) in one run", own["cases"])
     targets = ", ".join(f"{name} ≤ {target}" for name, target in self_attention.TARGETS.items())

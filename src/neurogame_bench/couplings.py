@@ -53,7 +53,7 @@ def run(
         lengths: numbers of tokens.
         repetitions: draws of each.
         seed: of the draws.
-        progress: told what is being done.
+        progress: called with a line on what is being done.
 
     Returns:
         JSON values, a row for each n with and without an anchor.

@@ -6,7 +6,7 @@ Reference: `torch.nn.MultiheadAttention(768, 12, batch_first=True)` in eval mode
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -60,24 +60,37 @@ def _runs(x: Tensor, *, backward: bool) -> dict[str, Run]:
     def called(module: nn.Module) -> Callable[[Tensor], Tensor]:
         return lambda x: module(x, x, x, need_weights=False)[0]
 
-    forwards = {name: called(module) for name, module in modules.items()} | {"SDPA alone": _attention_alone}
-
-    def timed(forward: Callable[[Tensor], Tensor]) -> Run:
-        def only_forward() -> None:
-            with torch.no_grad():
-                forward(x)
-
-        def both() -> None:
-            for module in modules.values():
-                module.zero_grad(set_to_none=True)
-            forward(x.detach().requires_grad_()).sum().backward()
-
-        return both if backward else only_forward
-
-    return {name: timed(forward) for name, forward in forwards.items()}
+    forwards = {name: called(module) for name, module in modules.items()} | {"SDPA alone": attention_alone}
+    learned = [parameter for module in modules.values() for parameter in module.parameters()]
+    return {name: timed_pass(forward, x, learned, backward=backward) for name, forward in forwards.items()}
 
 
-def _attention_alone(x: Tensor) -> Tensor:
+def timed_pass(
+    forward: Callable[[Tensor], Tensor], x: Tensor, learned: Sequence[nn.Parameter], *, backward: bool
+) -> Run:
+    """A call to be timed: forward without gradients, or forward and backward.
+
+    Args:
+        forward: of x.
+        x: the input.
+        learned: parameters whose gradients are cleared before each backward pass.
+        backward: whether there is one.
+    """
+
+    def only_forward() -> None:
+        with torch.no_grad():
+            forward(x)
+
+    def both() -> None:
+        for parameter in learned:
+            parameter.grad = None
+        forward(x.detach().requires_grad_()).sum().backward()
+
+    return both if backward else only_forward
+
+
+def attention_alone(x: Tensor) -> Tensor:
+    """`scaled_dot_product_attention` of x with itself, without projections."""
     q = x.unflatten(-1, (HEADS, DIM // HEADS)).transpose(1, 2)
     return scaled_dot_product_attention(q, q, q)
 
@@ -119,11 +132,11 @@ def operations(batch: int, tokens: int) -> dict[str, float]:
     updates = {"MHA": 1, "no couplings": 1, "couplings": 2, "couplings, 3 updates": 3}
     forward = {name: project + 2 * t * unit for name, t in updates.items()}
     both = {name: 3 * project + (2 * t + 2 * t - 1 + 4 * t) * unit for name, t in updates.items()}
-    found: dict[str, float] = {"batch": batch, "tokens": tokens}
+    counts: dict[str, float] = {"batch": batch, "tokens": tokens}
     for name in updates:
-        found[f"{name}, forward"] = forward[name]
-        found[f"{name}, forward + backward"] = both[name]
+        counts[f"{name}, forward"] = forward[name]
+        counts[f"{name}, forward + backward"] = both[name]
     for name in list(updates)[1:]:
-        found[f"{name}, ratio forward"] = forward[name] / forward["MHA"]
-        found[f"{name}, ratio forward + backward"] = both[name] / both["MHA"]
-    return found
+        counts[f"{name}, ratio forward"] = forward[name] / forward["MHA"]
+        counts[f"{name}, ratio forward + backward"] = both[name] / both["MHA"]
+    return counts

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from neurogame.about import machine
+from neurogame.records import plain
 from neurogame.writing import write_text
 
 Record = dict[str, Any]
@@ -142,8 +143,8 @@ class Study:
             self.store(*task, record)
             minutes = (time.perf_counter() - started) / 60
             left = minutes / done * (len(todo) - done)
-            said = record.get("said", "")
-            progress(f"[{done}/{len(todo)}] {task[0]}, seed {task[1]}: {said} ({minutes:.1f} min, {left:.0f} to go)")
+            result = record.get("said", "")
+            progress(f"[{done}/{len(todo)}] {task[0]}, seed {task[1]}: {result} ({minutes:.1f} min, {left:.0f} to go)")
 
     def _stored(self) -> Record:
         return (read(self.result) or {}) if self.results is not None else {}
@@ -193,6 +194,49 @@ def timed(work: Callable[[Task], Record], task: Task) -> Record:
     record = work(task)
     spent = {"seconds": time.perf_counter() - wall, "processor_seconds": time.process_time() - cpu}
     return {**record, **{key: round(value, 1) for key, value in spent.items()}, "threads": torch.get_num_threads()}
+
+
+def kept_rows(
+    name: str,
+    items: Sequence[Any],
+    step: int,
+    row: Callable[[Any, int], Record],
+    study: Callable[[int, Sequence[Any]], Study],
+    *,
+    seed: int,
+    noun: str = "pairs",
+    fresh: bool = False,
+) -> tuple[list[Record], float]:
+    """A row for each item, stored `step` at a time: what is stored is not computed again.
+
+    Args:
+        name: of what is measured.
+        items: what it is measured on.
+        step: items whose rows are stored together.
+        row: of an item and its place.
+        study: of the place of the first item of a step and its items → where their rows are stored.
+        seed: of the run.
+        noun: what progress calls the items.
+        fresh: compute again what is stored.
+
+    Returns:
+        The rows, and the seconds that computing them took.
+    """
+    rows: list[Record] = []
+    seconds = 0.0
+    for start in range(0, len(items), step):
+        some = items[start : start + step]
+        keeper, key = study(start, some), f"{name} {start}"
+        record = None if fresh else keeper.record(key, seed)
+        if record is None:
+            began = time.perf_counter()
+            made = [row(item, start + k) for k, item in enumerate(some)]
+            record = plain({"rows": made, "seconds": round(time.perf_counter() - began, 2)})
+            keeper.store(key, seed, record)
+            progress(f"{name}: {start + len(some)} of {len(items)} {noun}, {record['seconds']:.1f} s")
+        rows += record["rows"]
+        seconds += record["seconds"]
+    return rows, seconds
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Estimator quality per budget: Shapley values against exact enumeration, shapiq and Captum, on the same games.
 
-`run` measures; `table` and `figure` (in `values_view`) show what it found. The games are norm games
+`run` measures; `table` and `figure` (in `values_view`) show the results. The games are norm games
 v(C) = ‖Σ_{i∈C} V_i‖ of n random tokens, V ~ N(0, 1) in float64, small enough that all 2ⁿ coalitions give the
 exact Shapley values φ.
 Every method gets budgets of K·(n + 1) evaluations of v, and is described by three numbers per budget:
@@ -24,7 +24,7 @@ Out of these come two comparisons with each of our rows at the reference budget 
 
 - equal error — the seconds another method needs for our error, divided by our seconds. They are interpolated on
   its curve, log error over log seconds; where the measured budgets stop short of that error, on either side, its
-  fit error ∝ 1/√evaluations with seconds ∝ evaluations goes on ("extrapolated"); where its enumeration was
+  fit error ∝ 1/√evaluations with seconds ∝ evaluations is extended ("extrapolated"); where its enumeration was
   measured and is cheaper, that counts ("enumerated");
 - equal time — its error at that measured budget whose seconds are closest to ours.
 """
@@ -61,7 +61,7 @@ Calls = Literal["one", "batch", "large"]  # how many games go into one call
 
 @dataclass(frozen=True)
 class Solved:
-    """What one call found: φ̂ of every game in it, and what it took."""
+    """The result of one call: φ̂ of every game in it, evaluations and time."""
 
     phi: Float[Tensor, "games tokens"]
     evaluations: int  # per game
@@ -211,7 +211,7 @@ def run(
         seed: of games and draws.
         batch: games in one call of the rows "large batch", as a transformer layer has sequences × heads of them;
             its first `games` are the same as everywhere, and the error is theirs.
-        progress: is told what was done.
+        progress: called with a line on what was done.
 
     The number of threads is the caller's.
     """

@@ -105,6 +105,13 @@ def test_command_line(monkeypatch, tmp_path):
     assert "Relative error" in runner.invoke(app, ["benchmark", "couplings"]).stdout
 
 
+def test_a_figure_of_another_kind_is_refused_before_anything_is_measured(monkeypatch):
+    monkeypatch.setattr(couplings, "run", None)
+    result = runner.invoke(app, ["benchmark", "couplings", "--figure", "c.pdf"])
+    assert result.exit_code == 1
+    assert "written as .png or .svg, got 'c.pdf'" in result.stderr
+
+
 def test_missing_extras_are_one_line(monkeypatch):
     def run(**_):
         raise ImportError("matplotlib is missing: pip install 'neurogame[bench]'")

@@ -91,7 +91,7 @@ def test_each_part_runs_and_goes_on_where_it_stopped(bench, tmp_path, part, monk
     options = {"texts": [2, 4], "coalitions": [2], "steps": [3]} if part == "curve" else {}
     first = parts.PARTS[part](bench, LIMITS, keeper(tmp_path), **options)
     assert first["rows"]
-    monkeypatch.setattr(Bench, "said", None)  # nothing is asked again
+    monkeypatch.setattr(Bench, "solve", None)  # nothing is asked again
     monkeypatch.setattr(parts, "observe", None)
     assert parts.PARTS[part](bench, LIMITS, keeper(tmp_path), **options) == first
 
@@ -106,7 +106,7 @@ def test_single_texts_are_judged_like_pairs(tmp_path, monkeypatch):
     assert {row["method"]: row["texts"] for row in found["rows"]} == {"neurogame": 3, documented: 1, "lime, 100": 3}
     reading = bench.reading(bench.drawn(1)[0])
     v = rivals.game(reading, reading.prediction.label)
-    values = bench.said(reading, few[1], v).values
+    values = bench.solve(reading, few[1], v).values
     masked = evaluate(reading, torch.zeros(1, v.players, dtype=torch.bool), "mask").double() @ v.direction
     everyone = v(torch.ones(1, v.players, dtype=torch.bool))
     torch.testing.assert_close(values.sum(), (everyone - masked)[0], atol=1e-3, rtol=1e-3)
@@ -131,7 +131,7 @@ def test_values_in_a_batch_are_those_of_single_texts(bench):
     texts = bench.drawn(3)
     method = rivals.methods()[0]
     for text, explained in zip(texts, batched(bench, texts), strict=True):
-        alone = bench.said(bench.reading(text), method).values
+        alone = bench.solve(bench.reading(text), method).values
         torch.testing.assert_close(torch.tensor(explained.shapley).double(), alone, atol=1e-4, rtol=1e-3)
 
 
@@ -167,7 +167,9 @@ def test_an_encoder_learns_with_the_head_of_transformers(bench, tmp_path):
     tiny.encoder().save_pretrained(tmp_path)
     tiny.tokenizer().save_pretrained(tmp_path)
     said = []
-    model, tokenizer = tasks.tuned(tmp_path, bench.task, texts=4, batch_size=2, learning_rate=1e-3, said=said.append)
+    model, tokenizer = tasks.tuned(
+        tmp_path, bench.task, texts=4, batch_size=2, learning_rate=1e-3, progress=said.append
+    )
     assert type(model) is BertForSequenceClassification
     assert model.config.id2label == dict(enumerate(LABELS))
     assert said

@@ -49,6 +49,24 @@ def test_runs_are_records_that_repeat(study):
         assert len(one["strength"]) == (1 if kind in ("values", "couplings", "couplings, normalised") else 0)
 
 
+def test_the_terms_of_an_attention_learn_faster_than_its_weights(study):
+    """In one step of Adam a parameter moves by its rate, whatever its gradient."""
+    setting = replace(study.TASKS["twice"], steps=6, batch=4, width=8, heads=2, lengths=(4,))
+    torch.manual_seed(0)
+    job = study.Job("twice", "couplings", 0, "", setting)
+    before = {name: p.detach().clone() for name, p in job.network.named_parameters()}
+    job()
+    moved = {name: float((p.detach() - before[name]).abs().max()) for name, p in job.network.named_parameters()}
+    weights = max(moved[name] for name in moved if "proj" in name)
+    assert max(moved[name] for name in moved if name.endswith("background")) > 3 * weights
+
+
+def test_fragments_are_judged_by_what_was_held_out(study):
+    kinds = study.held_out()
+    assert {"forms", "words"} <= set(kinds)
+    assert sum(map(len, kinds.values())) == len(study.load("fragments/dev"))
+
+
 def test_text_becomes_words_and_sides(study):
     setting = replace(study.TASKS["toy"], steps=2, pairs=24)
     (ids, labels), (dev, _), symbols, number = study.texts("toy", setting.pairs, "")
@@ -61,7 +79,7 @@ def test_text_becomes_words_and_sides(study):
 
 
 def test_the_page_says_who_wins(study, monkeypatch, tmp_path):
-    """Above and below softmax only where the interval over seeds excludes 0; the figure is drawn."""
+    """Above and below only where the interval over seeds excludes 0; the figure is drawn."""
     gain = {"softmax": 0.0, "sigmoid": -0.2, "values": 0.001, "couplings": 0.3, "couplings, normalised": 0.0}
     runs = [
         {
@@ -73,15 +91,19 @@ def test_the_page_says_who_wins(study, monkeypatch, tmp_path):
             "strength": [[-0.1, 0.2]] if kind.startswith("couplings") else [],
             "parameters": 10,
             "processor_seconds": 1.0,
+            **({"held": {"nothing": 0.7, "forms": 0.625}} if task == "fragments" else {}),
         }
         for task, setting in study.TASKS.items()
         for kind in study.KINDS
         for seed in range(3)
     ]
     rows = study.summary(runs)
-    protocol = study._plain({"tasks": {name: study.asdict(setting) for name, setting in study.TASKS.items()}})
+    tasks = {name: study.asdict(setting) for name, setting in study.TASKS.items()}
+    protocol = study._plain({"tasks": tasks, "faster": study.FASTER})
     text = import_module("results_page").section_inside({"rows": rows, "runs": runs, "protocol": protocol})
-    assert "`twice`: `couplings` above it and `sigmoid` below it." in text
+    of_values = "`couplings` above `values` and `sigmoid` below `values`"
+    assert f"`twice`: `couplings` above `softmax` and `sigmoid` below `softmax`; {of_values}." in " ".join(text.split())
+    assert "| 70.0 | 62.5 |" in text
     assert "-0.10 … +0.20" in text
     assert "3 seeds (0, 1, 2)" in text
     study.figure(runs, tmp_path / "curves.png")

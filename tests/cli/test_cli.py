@@ -9,13 +9,14 @@ import subprocess
 import sys
 
 import pytest
+import tiny
 from typer.testing import CliRunner
 
 import neurogame
-from neurogame.cli import app
+from neurogame.cli import app, common
 from neurogame.labels import LABELS
-from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.dam import DamForSequenceClassification
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI
 
 runner = CliRunner()
@@ -26,6 +27,12 @@ def test_example_prints_the_tables():
     assert result.exit_code == 0
     for words in ("Shapley", "algorithm1", "paired", "TAP", "0.7667", "0.711", "0.7858", "0.721"):
         assert words in result.stdout
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_no_json_is_not_printed_as_json(number):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        common.safe_json({"share": number})
 
 
 def test_example_as_json():
@@ -406,3 +413,32 @@ def test_interrupted(place, monkeypatch):
     assert (
         run("predict", place / "first.csv", "-m", place / "two", code=130).stderr == "neurogame predict: interrupted\n"
     )
+
+
+# --- grounded games -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def grounded(tmp_path_factory):
+    """A folder whose classifier is a game."""
+    folder = tmp_path_factory.mktemp("grounded") / "game"
+    NLI(tiny.game_model(), tiny.tokenizer()).save_pretrained(folder)
+    return folder
+
+
+def test_no_check_leaves_it_at_one_pass(grounded):
+    command = ("explain", *tiny.PAIRS[1], "--model", grounded, "--json")
+    checked, alone = (json.loads(run(*command, *more).stdout)["diagnostics"] for more in ((), ("--no-check",)))
+    assert (alone["checked"], alone["check_passes"], alone["encoder_passes"]) == (False, 0, 1)
+    assert checked["checked"] is True
+    assert checked["encoder_passes"] == 1 + checked["check_passes"] > 1
+
+
+def test_error_stops_refining(grounded):
+    command = ("explain", *tiny.PAIRS[3], "--model", grounded, "--json", "--no-check", "--samples", 400)
+    whole, early = (json.loads(run(*command, *more).stdout)["diagnostics"] for more in ((), ("--error", 10)))
+    assert whole["refined"] is early["refined"] is True
+    assert early["passes"] < whole["passes"] <= 400
+    assert early["reached"] is True
+    assert max(early["shapley_se"]) <= 10
+    assert "error must be a number > 0" in fails("explain", *tiny.PAIRS[3], "--model", grounded, "--error", -1)

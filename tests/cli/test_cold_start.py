@@ -1,13 +1,15 @@
 """What the command line answers before torch is imported: versions, help, and everything about files and extras."""
 
+import gc
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from neurogame.cli import common
+from neurogame.cli import app, common, garbage
 from neurogame.cli import explain as explain_verb
 from neurogame.explanation.methods import METHODS
 
@@ -117,18 +119,22 @@ def test_methods_need_what_the_command_line_checks():
     assert {name: method.needs for name, method in METHODS.items() if method.needs} == explain_verb._NEEDS
 
 
-def test_either_order_of_imports_registers_our_models():
+def test_either_order_of_imports_registers_our_models_and_attention():
     code = """
     import sys
     {first}
     {second}
     from transformers import AutoConfig
-    print(type(AutoConfig.for_model("neurogame")).__name__, any(type(f).__name__ == "_Waiting" for f in sys.meta_path))
+    waiting = [f.awaited for f in sys.meta_path if type(f).__name__ == "_Waiting"]
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+    later = [f.awaited for f in sys.meta_path if type(f).__name__ == "_Waiting"]
+    known = "neurogame" in ALL_ATTENTION_FUNCTIONS.valid_keys()
+    print(type(AutoConfig.for_model("neurogame")).__name__, *waiting, known, len(later))
     """
     for order in (("import neurogame", "import transformers"), ("import transformers", "import neurogame")):
         text = textwrap.dedent(code.format(first=order[0], second=order[1]))
         done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True)
-        assert done.stdout.split() == ["NeuroGameConfig", "False"], done.stderr
+        assert done.stdout.split() == ["NeuroGameConfig", "transformers.modeling_utils", "True", "0"], done.stderr
 
 
 @pytest.mark.parametrize(
@@ -143,3 +149,38 @@ def test_either_order_of_imports_registers_our_models():
 )
 def test_messages_speak_of_options(message: str, shown: str):
     assert common.as_options(message) == shown
+
+
+def test_collections_are_postponed_until_a_verb_begins():
+    """And what is there by then is never looked through again, neither later nor at exit."""
+    usual = gc.get_threshold()
+    assert gc.get_freeze_count() == 0
+    try:
+        with garbage.postponed():
+            assert (gc.isenabled(), gc.get_threshold()[0] > 100 * usual[0]) == (True, True)
+            common.begin()
+            assert gc.get_threshold() == usual
+            frozen = gc.get_freeze_count()
+            assert frozen > 100_000
+            later = [[i] for i in range(10_000)]
+        assert gc.get_freeze_count() > frozen + len(later) // 2
+        with pytest.raises(SystemExit), garbage.postponed():
+            raise SystemExit  # a verb that never began
+        assert gc.get_threshold() == usual
+    finally:
+        gc.unfreeze()
+
+
+def test_a_program_that_calls_the_verbs_keeps_its_collections():
+    before = gc.get_threshold(), gc.get_freeze_count()
+    assert CliRunner().invoke(app, ["info"]).exit_code == 0
+    common.begin()
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
+
+
+def test_every_verb_that_opens_a_model_resumes_collections():
+    verbs = {path.stem: path.read_text() for path in Path(common.__file__).parent.glob("*.py")}
+    opening = [name for name, source in verbs.items() if "from neurogame.nli import load" in source]
+    assert {"explain", "predict", "evaluate", "serve", "export", "ground"} <= set(opening)
+    for name in (*opening, "train", "benchmark"):
+        assert "common.begin()" in verbs[name], name

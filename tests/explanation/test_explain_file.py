@@ -184,6 +184,7 @@ def test_a_source_that_cannot_be_read_to_its_end(model, swallowing, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == ["explanations.jsonl", "index.html", "pairs"]
 
 
+@pytest.mark.attack(point=10)
 def test_a_source_that_has_changed_since_is_refused(nli, swallowing, tmp_path, monkeypatch):
     swallowing.write_text(swallowing.read_text().replace('"', ""))
     folder, explain = tmp_path / "out", pipeline.explain

@@ -321,7 +321,7 @@ def test_coalitions_are_drawn_by_both_laws():
     n, times = 6, torch.zeros(32, dtype=torch.float64)
     expected = torch.zeros_like(times)
     for seed in range(120):
-        C, draws = regression.drawn(n, 16, seed)
+        C, draws = regression.draw_pairs(n, 16, seed)
         assert C[0].all()
         assert torch.equal(C[1:7], ~torch.eye(6, dtype=torch.bool))
         assert len(C) <= 1 + 16

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from io import StringIO
+from typing import get_args
 
 import pytest
 import tiny
@@ -13,13 +14,15 @@ from test_grounding import SMALL, law_of, one_line, texts, theirs
 
 import neurogame
 from neurogame import exact
+from neurogame.data.removal import Mode
 from neurogame.explanation import Explanation, best, collection, methods_for, pipeline, summary, what_if
 from neurogame.explanation.methods import grounded
 from neurogame.explanation.pipeline import explain_many
 from neurogame.explanation.reading import Question, read
-from neurogame.explanation.refinement import FOLDS, correlation, drawn, refine, residual_shapley, singles
+from neurogame.explanation.refinement import FOLDS, correlation, draw_coalitions, refine, residual_shapley, singles
 from neurogame.explanation.removal import InputGame, evaluate
 from neurogame.grounding import draw
+from neurogame.modeling import NeuroGameForSequenceClassification, configuration
 from neurogame.nli import NLI
 
 SHORT = ("two dogs sleep .", "the dogs run .")  # 8 words
@@ -334,7 +337,7 @@ def test_the_correlation_of_two_words(n):
 def test_pairs_have_their_law(n, inner):
     """That of the coalitions a game is fitted on; with `inner` without single words and their complements."""
     count = 20_000
-    C, p = drawn(n, count, inner=inner, seed=0), law_of(n, "shapley")
+    C, p = draw_coalitions(n, count, inner=inner, seed=0), law_of(n, "shapley")
     sizes = exact.all_coalitions(n).sum(-1)
     outer = (sizes == 1) | (sizes == n - 1)
     assert singles(n) == pytest.approx(float(p[outer].sum()))
@@ -367,7 +370,7 @@ def stratified(table, pairs, seed):
     """The same with all single words evaluated, and the rest drawn."""
     n = exact.players_of(table)
     single = torch.eye(n, dtype=torch.bool)
-    C = drawn(n, pairs, inner=True, seed=seed)
+    C = draw_coalitions(n, pairs, inner=True, seed=seed)
     codes = [(some.long() << torch.arange(n)).sum(-1) for some in (C, single)]
     y, first = (table[code] - table[2**n - 1 - code] for code in codes)
     return residual_shapley(C, y, float(table[-1] - table[0]), single, first)
@@ -844,3 +847,75 @@ def test_a_file_is_written_in_chunks_and_resumed_behind_the_last(systems, tmp_pa
         for found in (first, second):
             found.get("diagnostics", {}).pop("seconds", None)
         assert_close(first, second)
+
+
+# --- what is known of the game ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["delete", "mask", "pad"])
+def test_a_readout_is_checked_and_refined_by_the_removal_of_its_training(mode):
+    encoder = tiny.encoder_config(initializer_range=0.2)  # in which words depend on each other
+    model = tiny.game_model(encoder=encoder, readout_removal=mode)
+    nli = NLI(model, tiny.tokenizer(), name="tiny")
+    reading = read(nli, *SHORT, "word")
+    C = ~torch.eye(8, dtype=torch.bool)
+    said = {other: evaluate(reading, C, other).double() for other in ("delete", "mask", "pad")}
+    assert all(
+        float((said[mode] - logits).abs().max()) > 1e-3 for other, logits in said.items() if other != mode
+    )  # or the test shows little
+    tried = nli.explain(*SHORT).diagnostics["without"]
+    for i, row in enumerate(said[mode].softmax(-1)):
+        assert list(tried[str(i)].values()) == pytest.approx(row.tolist(), abs=1e-6)
+    table = evaluate(reading, exact.all_coalitions(8), mode).double() @ towards(nli, "neutral")
+    refined = nli.explain(*SHORT, target="neutral", samples=300)
+    assert refined.diagnostics["exact"] is True
+    assert refined.shapley == pytest.approx(exact.shapley(table).tolist(), abs=1e-5)
+
+
+def _terminal(ex):
+    """What the terminal shows."""
+    out = StringIO()
+    ex.show(Console(file=out, width=100))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({}, None),  # an old folder
+        ({"readout_grounded": True}, None),
+        ({"readout_grounded": True, "readout_r2": 0.9}, None),
+        ({"readout_grounded": True, "readout_r2": 0.2}, "less than half of what it says of incomplete texts (R² 0.20)"),
+        ({"readout_grounded": False}, "was never grounded"),
+    ],
+)
+def test_a_game_says_how_far_it_can_be_trusted(known, said, tmp_path):
+    ex = ours(**known).explain(*SHORT)
+    assert ex.diagnostics["r2"] == known.get("readout_r2")
+    assert ex.diagnostics["ungrounded"] == (known.get("readout_grounded") is False)
+    found = [line for line in summary.warnings(ex) if "game of this model" in line]
+    assert len(found) == (said is not None)
+    assert said is None or said in found[0]
+    shown = [" ".join(text.split()) for text in (ex.to_html(tmp_path / "page.html").read_text(), _terminal(ex))]
+    assert [("never grounded" in text) for text in shown] == [known.get("readout_grounded") is False] * 2
+
+
+def test_a_new_readout_was_never_grounded(tmp_path):
+    tiny.encoder().save_pretrained(tmp_path / "encoder")
+    tiny.tokenizer().save_pretrained(tmp_path / "encoder")
+    options = {"readout": "game", "players": "words"}
+    model = NeuroGameForSequenceClassification.from_pretrained(tmp_path / "encoder", **options)
+    NLI(model, tiny.tokenizer()).save_pretrained(tmp_path / "model")
+    nli = neurogame.load(tmp_path / "model")
+    assert nli.model.config.readout_grounded is False
+    assert nli.explain(*SHORT).diagnostics["ungrounded"] is True
+    assert neurogame.load().model.config.readout_grounded is None  # the embedded model: not written there
+
+
+@pytest.mark.parametrize("mode", ["remove", None, 3])
+def test_an_unknown_removal_is_refused(mode):
+    with pytest.raises((TypeError, ValueError)):
+        tiny.game_model(readout_removal=mode)
+    with pytest.raises((TypeError, ValueError)):
+        tiny.game_model(readout_r2=1.5)
+    assert set(get_args(configuration.Removal)) == set(get_args(Mode))

@@ -21,9 +21,10 @@ from neurogame.couplings import LinearCoupling
 from neurogame.explanation import methods_for
 from neurogame.export import ExportError, OnnxNLI, export, exporting
 from neurogame.export.bank import Bank
-from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.dam import DamForSequenceClassification
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI, ModelError
+from neurogame.readout import ReadoutOutput
 
 PARITY = 1e-4
 LONG = ("the old man sees a dog and the girl sees a cat . " * 6, "a girl reads a long book in the garden . " * 3)
@@ -39,6 +40,10 @@ def bert():
 def small(head="neurogame", **options):
     """One layer of an encoder, since each costs seconds of tracing."""
     return tiny.model(head, encoder=tiny.encoder_config(num_hidden_layers=1), **options)
+
+
+def small_game(**options):
+    return tiny.game_model(encoder=tiny.encoder_config(num_hidden_layers=1), **options)
 
 
 def layer(**options):
@@ -57,6 +62,8 @@ MODELS = {
     "tanh": layer(f="tanh"),
     "spins": lambda: small("spins"),
     **{head: lambda head=head: small(head) for head in ("cls", "mean", "softmax", "hopfield", "budget")},
+    "game": lambda: small_game(readout_removal="mask", readout_grounded=True, readout_r2=0.5),
+    "game, gate": lambda: small_game(readout_spins="gate"),
     "bert": bert,
     "distilbert": lambda: tiny.model(family="distilbert"),
     "roberta": lambda: tiny.model(family="roberta"),
@@ -64,8 +71,9 @@ MODELS = {
 EXTRAS = {
     **dict.fromkeys(("neurogame", "words", "paper", "pairs", "tap", "shuffle"), ("values", "couplings")),
     **dict.fromkeys(("spins", "field", "tanh"), ("values",)),
+    "game": ("game",),
 }
-FAST = ("neurogame", "spins", "mean", "bert")
+FAST = ("neurogame", "spins", "mean", "game", "bert")
 
 
 def made(name):
@@ -111,7 +119,9 @@ def expected(model, batch, **options):
     with torch.no_grad():
         answer = model(**batch, **({"output_game": True, **options} if ours else {}))
     found, game = {"logits": answer.logits}, answer.game if ours else None
-    if game is not None:
+    if isinstance(game, ReadoutOutput):
+        found |= {"alpha": game.alpha, "V": game.terms.V, "anchor": game.terms.anchor}
+    elif game is not None:
         J = getattr(game, "coupling", None)
         found |= {"alpha": getattr(game, "alpha", None), "shapley": game.shapley, "banzhaf": game.banzhaf}
         found["coupling"] = J.to_dense() if isinstance(J, LinearCoupling) else J
@@ -137,10 +147,22 @@ def test_every_output_is_that_of_torch_for_any_batch_length_and_padding(exported
         weights = onnx.model.run(batch).get("alpha")
         if weights is not None:
             assert np.abs(weights * (1 - batch["attention_mask"].numpy())[:, None]).max() == 0.0
-    extras = {"values": {"shapley", "banzhaf"}, "couplings": {"coupling"}}
+    extras = {"values": {"shapley", "banzhaf"}, "couplings": {"coupling"}, "game": {"V", "anchor"}}
     asked = set().union(*(extras[extra] for extra in EXTRAS.get(name, ())))
-    has_weights = not {"cls", "spins", "bert"} & {name}
+    has_weights = not {"cls", "spins", "bert", "game"} & {name}
     assert set(onnx.manifest.outputs) == {"logits", *asked} | ({"alpha"} if has_weights else set())
+
+
+def test_what_is_known_of_a_game_is_exported_too(exported):
+    """How words are removed, and how good the game is: an explanation by the graph says what torch says."""
+    pair = tiny.PAIRS[1]
+    wanted, found = (nli.explain(*pair) for nli in (made("game"), neurogame.load(exported("game"), backend="onnx")))
+    for name in ("r2", "ungrounded", "grounded"):
+        assert found.diagnostics[name] == wanted.diagnostics[name]
+    assert found.diagnostics["r2"] == 0.5
+    assert found.swing == wanted.swing
+    for i, p in wanted.diagnostics["without"].items():  # tried by [MASK]
+        assert found.diagnostics["without"][i] == pytest.approx(p, abs=PARITY)
 
 
 def test_the_weights_of_a_control_are_exported_too(exported):
@@ -343,6 +365,22 @@ def test_a_folder_that_lacks_a_file_is_refused(copied):
         neurogame.load(copied, backend="onnx")
     (copied / "model.onnx").unlink()
     with pytest.raises(ModelError, match=r"holds no model\.onnx"):
+        neurogame.load(copied, backend="onnx")
+
+
+def test_a_folder_holds_what_its_manifest_lists(copied):
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "README.md").write_text("What it is for.")
+    (copied / ".gitattributes").write_text("*.onnx filter=lfs")
+    neurogame.load(copied, backend="onnx")
+    for name in ("added_tokens.json", "vocab.txt", "game.json"):
+        (copied / name).write_text("{}")
+        with pytest.raises(ModelError, match=f"{name} is none of the files that config.json lists"):
+            neurogame.load(copied, backend="onnx")
+        (copied / name).unlink()
+    del config["sha256"]["tokenizer.json"]
+    (copied / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=r"sha256 has no line for tokenizer\.json"):
         neurogame.load(copied, backend="onnx")
 
 

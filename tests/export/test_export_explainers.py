@@ -11,6 +11,7 @@ from transformers import BertForSequenceClassification, RobertaForSequenceClassi
 from typer.testing import CliRunner
 
 import neurogame
+from neurogame import embedded
 from neurogame.cli import app
 from neurogame.explanation import methods_for
 from neurogame.export import ExportError, export
@@ -166,7 +167,12 @@ def test_papers_that_are_not_possible_are_refused(both, tmp_path, monkeypatch, c
     with pytest.raises(ModelError, match=r"game\.json is damaged: its SHA-256"):
         neurogame.load(place, backend="onnx")
     config = json.loads((place / "config.json").read_text(encoding="utf-8"))
-    del config["sha256"][GAME]
+    digest = config["sha256"].pop(GAME)
+    (place / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"sha256 has no line for game\.json"):
+        neurogame.load(place, backend="onnx")
+    config["sha256"][GAME] = embedded.digest(place / GAME)
+    assert config["sha256"][GAME] != digest
     (place / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(ModelError, match=message) as raised:
         neurogame.load(place, backend="onnx")

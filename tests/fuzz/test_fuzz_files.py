@@ -15,8 +15,8 @@ import neurogame
 from neurogame import data, labels
 from neurogame.data.pairs import DataError
 from neurogame.data.rationales import parse
-from neurogame.modeling.word_tokenizer import build_tokenizer
-from neurogame.modeling.word_vectors import read_vectors
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.word_vectors import read_vectors
 from neurogame.printing import cut, printable
 
 lines = st.lists(

@@ -17,6 +17,7 @@ NOT_BY_NAME = {
     "OnnxNLI": "needs an export, which takes a minute; the folder it opens is tried",
     "RunConfig": "made by read_config, which is tried",
     "TrainingSection": "made by read_config, which is tried",
+    "load_neurogame_attention": "from_pretrained of transformers, whose folders are tried",
     "register_attention": "takes no argument",
     "use_neurogame_attention": "changes a whole model; the layer it puts there is tried",
     "NeuroGameConfig": "in test_configurations, one test for three",

@@ -659,6 +659,26 @@ def test_other_ways_to_take_words_out(model, removal):
 
 def test_a_word_taken_out_of_a_sum_is_the_sum_without_it(random):
     game = WordGame(random(0, 8, 6, 3), random(1, 8, 3), random(2, 3, 8), random(3, 3))
-    for C in (torch.ones(6, dtype=torch.bool), torch.tensor([True, False, True, True, False, True])):
-        without = torch.stack([C & (torch.arange(6) != i) for i in C.nonzero().flatten()])
-        torch.testing.assert_close(game.without_each(C), game.logits(without))
+    torch.testing.assert_close(game.without, game.logits(~torch.eye(6, dtype=torch.bool)))
+    torch.testing.assert_close(game.whole, game.logits(torch.ones(6, dtype=torch.bool)))
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_words_go_in_the_order_in_which_the_answer_misses_them_least(random, n, rows):
+    """Step by step, by the definition: of all sets with one word less, the one with the largest margin."""
+    game = WordGame(*(random(i, *shape).float() for i, shape in enumerate(((8, n, 3), (8, 3), (3, 8), (3,)))))
+    rivals = torch.tensor([[1.0, -1.0, 0.0], [1.0, 0.0, -1.0]]).double()[:rows]
+
+    def margin(C):
+        return float((game.logits(C) @ rivals.mT).min())
+
+    order, margins = game.shrunk(rivals)
+    assert sorted(order) == list(range(n))
+    C = torch.ones(n, dtype=torch.bool)
+    assert len(margins) == n
+    for word, said in zip(order, margins, strict=True):
+        assert said == pytest.approx(margin(C), abs=1e-4)
+        smaller = [C & (torch.arange(n) != i) for i in C.nonzero().flatten()]
+        C = C & (torch.arange(n) != word)
+        assert not C.any() or margin(C) == pytest.approx(max(map(margin, smaller)), abs=1e-4)

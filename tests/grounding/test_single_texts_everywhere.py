@@ -98,7 +98,7 @@ def test_rows_that_are_no_texts(tmp_path):
     assert (second.reason, third.reason) == ("text is int, not text", "empty text")
     with pytest.raises(DataError, match="text is int, not text"):
         list(iterate_texts(file))
-    with pytest.raises(DataError, match=r"no column for text; found: 'body'; needed: text or sentence or"):
+    with pytest.raises(DataError, match=r"no column for text; columns: 'body'; needed: text or sentence or"):
         list(iterate_texts(written(tmp_path, "b.csv", ["body", "a"])))
     with pytest.raises(DataError, match="no rows"):
         list(iterate_texts(written(tmp_path, "c.txt", [""])))
@@ -123,7 +123,7 @@ def test_an_interrupted_command_is_resumed_only_if_asked(model, tmp_path):
     (tmp_path / "explainer.passes.part.journal").write_text("")
     done = run("ground", model, *options)
     assert done.exit_code == 1
-    assert "holds an interrupted run; --resume goes on with it" in done.stderr
+    assert "holds an interrupted run; --resume continues it" in done.stderr
 
 
 def test_one_text_is_explained_by_the_command(model, explainer):

@@ -38,15 +38,19 @@ MODULES = {  # beyond `neurogame` itself: what API.md and the docs import by mod
 PLAIN = (bool, int, float, str, tuple, type(None))  # defaults that are shown
 
 
-def described() -> Iterator[str]:
-    """A line per name: its signature, its fields, or its type."""
-    known: dict[int, str] = {}
-    things = [(f"neurogame.{name}", getattr(neurogame, name)) for name in sorted(neurogame.__all__)]
+def things() -> Iterator[tuple[str, object]]:
+    """Every public name with what it names."""
+    yield from ((f"neurogame.{name}", getattr(neurogame, name)) for name in sorted(neurogame.__all__))
     for place, names in MODULES.items():
         module = importlib.import_module(place)
         names = sorted(module.__all__ if names is None else names)
-        things += [(f"{place}.{name}", getattr(module, name)) for name in names]
-    for name, thing in things:
+        yield from ((f"{place}.{name}", getattr(module, name)) for name in names)
+
+
+def described() -> Iterator[str]:
+    """A line per name: its signature, its fields, or its type."""
+    known: dict[int, str] = {}
+    for name, thing in things():
         if (inspect.isroutine(thing) or inspect.isclass(thing)) and known.setdefault(id(thing), name) != name:
             yield f"{name} = {known[id(thing)]}"
             continue
@@ -63,21 +67,29 @@ def _one(name: str, thing: object) -> Iterator[str]:
 def _class(name: str, kind: type) -> Iterator[str]:
     """Fields or arguments, then public members, inherited ones too; what other libraries add is theirs."""
     yield f"class {name}({', '.join(base.__name__ for base in kind.__bases__)})"
-    ours = [base for base in kind.__mro__ if base.__module__.startswith("neurogame")]
+    ours = _ours(kind)
     if dataclasses.is_dataclass(kind):
         declared = {field for base in ours for field in vars(base).get("__annotations__", ())}
         yield f"    fields: {' '.join(field.name for field in dataclasses.fields(kind) if field.name in declared)}"
     elif any("__init__" in vars(base) for base in ours):
         yield f"    __init__{_signature(kind.__init__)}"
-    members = {name: value for base in reversed(ours) for name, value in vars(base).items()}
-    for member, value in sorted(members.items()):
-        if member.startswith("_") and member != "__call__":
-            continue
-        value = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+    for member, value in members(kind):
         if isinstance(value, property | cached_property):
             yield f"    {member}"
         elif inspect.isfunction(value):
             yield f"    {member}{_signature(value)}"
+
+
+def _ours(kind: type) -> list[type]:
+    return [base for base in kind.__mro__ if base.__module__.startswith("neurogame")]
+
+
+def members(kind: type) -> Iterator[tuple[str, object]]:
+    """Public members of a class that are defined here, by name."""
+    defined = {name: value for base in reversed(_ours(kind)) for name, value in vars(base).items()}
+    for name, value in sorted(defined.items()):
+        if not name.startswith("_") or name == "__call__":
+            yield name, value.__func__ if isinstance(value, classmethod | staticmethod) else value
 
 
 def _signature(function: object) -> str:

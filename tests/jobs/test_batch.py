@@ -17,9 +17,11 @@ from pyarrow import parquet as pq
 from test_prediction import lines_of
 
 import neurogame
+from neurogame import classifier
 from neurogame.batch import Predict, _open_model
-from neurogame.data import DataError
+from neurogame.data import DataError, words
 from neurogame.explanation import Explanation
+from neurogame.modeling.checking import ModelError
 from neurogame.nli import NLI
 from neurogame.prediction import predict_file
 
@@ -100,8 +102,12 @@ def test_ray_with_a_worker_that_is_killed(folder, expected, tmp_path):
     assert [row["id"] for row in found] == list(range(len(rows)))
     same([{**row, "id": row["id"] % 12} for row in found], expected * 20)
     processes = json.loads(done.stdout.splitlines()[-1])["processes"]
+    killed = int((tmp_path / "killed").read_text())
+    workers = {int(path.name.removeprefix("worker-")) for path in tmp_path.glob("worker-*")}
+    assert killed in workers
+    assert len(workers) >= 2  # two were there when it was killed
+    assert set(processes) <= workers - {killed}  # what it had begun, another has done
     assert processes
-    assert int((tmp_path / "killed").read_text()) not in processes  # what it had begun, another has done
 
 
 def test_datasets_map(folder, expected):
@@ -123,6 +129,49 @@ def test_rows_that_are_no_pairs_stay(folder):
     assert (nothing["label"], nothing["error"]) == ([], [])
 
 
+class PanicException(BaseException):
+    """As pyo3 names the panics of tokenizers."""
+
+
+def panic_over(monkeypatch, word, where):
+    """A tokenizer whose native code fails over texts with a word."""
+    real = getattr(where, "encode", None) or where._encoded
+    name = real.__name__
+
+    def fails(*args, **options):
+        if word in repr(args):
+            raise PanicException("index out of bounds")
+        return real(*args, **options)
+
+    monkeypatch.setattr(where, name, fails)
+
+
+def test_a_row_over_which_the_tokenizer_panics_fails_alone(folder, expected, monkeypatch):
+    panic_over(monkeypatch, "a dragon", classifier)
+    batch = {name: [*column[:5], *column[:1], *column[5:]] for name, column in COLUMNS.items()}
+    batch["premise"][5] = "a dragon ."
+    found = rows_of(Predict(folder, batch_size=2)(batch))
+    bad = found.pop(5)
+    same(found, expected)
+    assert "the tokenizer fails in native code (index out of bounds)" in bad["error"]
+    assert (bad["label"], bad["p_neutral"], bad["truncated"]) == (None, None, None)
+    batch["premise"][5] = None
+    monkeypatch.undo()
+    panic_over(monkeypatch, "'", classifier)  # whatever the text
+    with pytest.raises(ModelError, match="native code"):
+        Predict(folder)(batch)
+
+
+def test_an_explanation_over_which_the_tokenizer_panics(folder, monkeypatch):
+    panic_over(monkeypatch, "a dragon", words)
+    predict = Predict(folder, explain=True, method="decision")
+    with pytest.raises(ModelError, match="native code"):
+        predict.nli.explain("a dragon .", "a man .")
+    found = predict({"premise": ["a dragon .", "a dog ."], "hypothesis": ["a man .", "a man ."]})
+    assert "native code" in found["error"][0]
+    assert found["error"][1] is None
+
+
 def test_explanations(folder):
     batch = {name: column[:2] for name, column in COLUMNS.items()} | {"premise": ["a girl reads .", ""]}
     found = Predict(folder, explain=True, method="decision", target="neutral")(batch)
@@ -141,5 +190,19 @@ def test_mistakes(folder):
         Predict(folder)([("a", "b")])
     with pytest.raises(TypeError, match="method: only explanations take these"):
         Predict(folder, method="game")
+    pair = {"premise": ["a dog ."], "hypothesis": ["a man ."]}
+    for name in ("error", "p_neutral", "truncated"):
+        for batch in (
+            {**pair, name: ["mine"]},
+            pa.table({**pair, name: ["mine"]}),
+            pd.DataFrame({**pair, name: ["mine"]}),
+        ):
+            with pytest.raises(DataError, match=f"a column '{name}', which would be overwritten"):
+                Predict(folder)(batch)
+    with pytest.raises(DataError, match="'label', which becomes 'gold', and 'gold'"):
+        Predict(folder)({**pair, "label": ["n"], "gold": ["e"]})
+    assert Predict(folder)({**pair, "method": ["mine"]})["method"] == ["mine"]
+    with pytest.raises(DataError, match="a column 'method'"):
+        Predict(folder, explain=True)({**pair, "method": ["mine"]})
     mapped = Predict(folder, columns={"premise": "first"})({"first": ["a dog ."], "hypothesis": ["a man ."]})
     assert mapped["error"] == [None]

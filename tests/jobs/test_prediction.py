@@ -9,11 +9,12 @@ import sys
 import threading
 
 import pytest
+import tiny
 
 from neurogame.data.pairs import DataError
 from neurogame.labels import LABELS
-from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.dam import DamForSequenceClassification
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI, Prediction
 from neurogame.prediction import Shard, check, predict_file
 
@@ -38,12 +39,11 @@ def expected(model):
     return [model.predict(*pair) for pair in PAIRS]
 
 
-class Stub:
-    """A model that is only asked to predict; `on_call` sees how many calls there were before."""
-
-    fingerprint = "stub"
+class Stub(NLI):
+    """A model whose forward pass is never run; `on_call` sees how many calls there were before."""
 
     def __init__(self, on_call=lambda calls: None):
+        super().__init__(tiny.model(), tiny.tokenizer(), name="stub")
         self.calls, self.on_call = 0, on_call
 
     def predict(self, pairs, *, batch_size, progress):

@@ -5,12 +5,11 @@ import io
 import json
 import os
 import random
-import signal
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import faults
 import pytest
 from test_prediction import PAIRS, Stub, lines_of, model, write_csv, write_jsonl  # noqa: F401  model: a fixture
 from typer.testing import CliRunner
@@ -19,8 +18,9 @@ from neurogame.cli import app
 from neurogame.data import formats
 from neurogame.data.pairs import DataError
 from neurogame.jobs import parts
-from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.nli import NLI, Prediction
+from neurogame.modeling.baselines.dam import DamForSequenceClassification
+from neurogame.modeling.checking import ModelError
+from neurogame.nli import NLI
 from neurogame.prediction import PartError, Shard, check, predict_file
 from neurogame.prediction.file import fingerprint
 
@@ -66,18 +66,18 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-class Dying:
+class Dying(NLI):
     """A model that fails in its k-th call, from 0."""
 
     def __init__(self, nli, fatal, error=KeyboardInterrupt):
-        self.nli, self.left, self.error = nli, fatal, error
-        self.fingerprint = fingerprint(nli)
+        super().__init__(nli.model, nli.tokenizer, name=nli.name)
+        self.left, self.error = fatal, error
 
     def predict(self, pairs, **options):
         self.left -= 1
         if self.left < 0:
             raise self.error
-        return self.nli.predict(pairs, **options)
+        return super().predict(pairs, **options)
 
 
 def die(nli, fatal, source, output, **options):
@@ -287,6 +287,7 @@ def test_a_source_that_is_cut_gives_no_file(model, source, tmp_path):  # noqa: F
         run(model, cut, None)
 
 
+@pytest.mark.attack(point=4)
 @pytest.mark.parametrize("on_error", ["skip", "raise"])
 @pytest.mark.parametrize("closed", [False, True], ids=["never closed", "closed by another quote"])
 def test_a_quote_that_swallows_rows_is_an_error_and_can_be_repaired(tmp_path, on_error, closed):
@@ -317,6 +318,52 @@ def test_a_quote_that_swallows_rows_is_an_error_and_can_be_repaired(tmp_path, on
     assert names(tmp_path) == ["out.jsonl", "rows.csv"]
 
 
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_pair_over_which_the_model_fails_is_skipped_and_counted(tmp_path, name, count):
+    """It failed its whole chunk, and so did every --resume."""
+
+    class Failing(Stub):
+        def predict(self, pairs, **options):
+            if any("dragon" in premise for premise, _ in pairs):
+                raise ModelError("the tokenizer fails")
+            return super().predict(pairs, **options)
+
+    rows = [{"premise": f"Goat {i}.", "hypothesis": "b", "id": str(i)} for i in range(20)]
+    for i in (3, 4, 19):
+        rows[i]["premise"] = f"A dragon {i}."
+    source, out = write_jsonl(tmp_path / "a.jsonl", [*rows, "{}\n"]), tmp_path / name
+    for number in range(1, count + 1):
+        done = run(Failing(), source, out, chunk=4, shard=Shard(number, count))
+    assert (done.pairs, done.malformed_count) == (17, 4)
+    assert sum("A dragon" in line and "the tokenizer fails" in line for line in done.malformed) == 3
+    if name == "out.jsonl":
+        assert [row["id"] for row in lines_of(out.read_text())] == [
+            row["id"] for row in rows if "Goat" in row["premise"]
+        ]
+    with pytest.raises(ModelError, match="the tokenizer fails"):
+        run(Failing(), source, tmp_path / "strict.jsonl", on_error="raise")
+    for row in rows:
+        row["premise"] = "A dragon."
+    for goal in (tmp_path / f"none-{name}", None):
+        with pytest.raises(ValueError, match="the tokenizer fails"):
+            run(Failing(), write_jsonl(tmp_path / "b.jsonl", rows), goal)
+
+
+def test_a_model_that_fails_over_every_pair_ends_the_run(tmp_path):
+    calls = []
+
+    class Broken(Stub):
+        def predict(self, pairs, **options):
+            calls.append(len(pairs))
+            raise ModelError("logits that are NaN")
+
+    source = write_jsonl(tmp_path / "a.jsonl", [{"premise": p, "hypothesis": h} for p, h in PAIRS * 9])
+    with pytest.raises(ModelError, match="NaN"):
+        run(Broken(), source, tmp_path / "out.jsonl")
+    assert len(calls) == 2
+
+
 def test_a_repaired_source_may_follow_a_damaged_one_in_any_part(tmp_path):
     """Parts that were complete before the repair, or begun after it, still belong together if all rows are the same."""
     good = write_jsonl(tmp_path / "good.jsonl", [{"premise": p, "hypothesis": h} for p, h in PAIRS * 3])
@@ -332,6 +379,7 @@ def test_a_repaired_source_may_follow_a_damaged_one_in_any_part(tmp_path):
     assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
+@pytest.mark.attack(point=7)
 @linux
 @pytest.mark.parametrize("suffix", [".part.journal", ".part", ".2-of-2.part.journal"])
 @pytest.mark.parametrize("target", ["precious", "absent"])
@@ -350,6 +398,7 @@ def test_links_are_not_followed(model, source, tmp_path, monkeypatch, suffix, ta
     assert precious.read_text() == "do not touch\n"
 
 
+@pytest.mark.attack(point=7)
 @pytest.mark.parametrize("content", [b"my notes\n", b"{}\n", b'{"a": 1}\n{"b": 2}\n', b"\0\0\0\0", b"[1]\n"])
 def test_a_file_that_is_no_journal_is_not_overwritten(model, source, tmp_path, content):  # noqa: F811
     out, journal, part = (tmp_path / f"out.jsonl{suffix}" for suffix in ("", ".part.journal", ".part"))
@@ -368,10 +417,11 @@ def test_a_file_that_is_no_journal_is_not_overwritten(model, source, tmp_path, c
         out.unlink()
 
 
+@pytest.mark.attack(point=7)
 def test_links_in_the_place_of_what_is_joined(model, source, whole, tmp_path):  # noqa: F811
     precious, out = tmp_path / "precious", tmp_path / "out.csv"
     precious.write_text("do not touch")
-    (tmp_path / f"out.csv.{parts._process()}.joined").symlink_to(precious)
+    (tmp_path / f"out.csv.{socket.gethostname()}-{os.getpid()}.joined").symlink_to(precious)
     for number in (1, 2):
         run(model, source, out, shard=Shard(number, 2))
     assert precious.read_text() == "do not touch"
@@ -384,278 +434,7 @@ def test_two_processes_do_not_write_one_part(model, source, tmp_path):  # noqa: 
     class Meddling(Dying):
         def predict(self, pairs, **options):
             with pytest.raises(PartError, match="is being written by another process"):
-                run(self.nli, source, out, resume=True)
+                run(model, source, out, resume=True)
             return super().predict(pairs, **options)
 
     assert run(Meddling(model, 99), source, out).pairs == 34
-
-
-# --- SIGKILL ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def forks(monkeypatch):
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-    return [f"out.{kind}" for kind in ("jsonl", "csv", "csv.gz")]
-
-
-@linux
-@pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_at_random_times(model, source, whole, tmp_path, forks, count):  # noqa: F811
-    """So many kills of each kind of file; one that is done before it is hit begins anew."""
-    for seed, name in enumerate(forks):
-        out, draw, hit = tmp_path / name, random.Random(seed), 0
-        usual = faults.run(lambda: run(model, source, out)).seconds  # noqa: B023
-        while hit < count or not out.exists():
-            if out.exists():  # perhaps with its journal: then it was hit between its last two steps
-                assert run(model, source, out, resume=True).already
-                assert out.read_bytes() == whole[name][0]
-                assert names(tmp_path) == [name]
-                out.unlink()
-            moment = draw.uniform(0, usual) if hit < count else None
-            outcome = faults.run(lambda: run(model, source, out, resume=True), after=moment)  # noqa: B023
-            assert outcome.killed or outcome.code == 0, outcome.err
-            hit += outcome.killed
-        assert out.read_bytes() == whole[name][0]
-        out.unlink()
-
-
-@linux
-@pytest.mark.parametrize("shard", [Shard(), Shard(2, 2)], ids=str)
-def test_killed_at_every_change_of_the_file_system(model, source, whole, tmp_path, forks, shard):  # noqa: F811
-    """Where the files are made, cut, renamed and deleted; and where the parts of two are put together."""
-    out = tmp_path / "out.csv"
-
-    def rest():
-        run(model, source, out, resume=True, shard=shard)
-
-    def first():
-        if shard.count > 1:
-            run(model, source, out, shard=Shard(1, 2))
-
-    first()
-    count = faults.changes(rest)
-    assert count >= 4
-    for at in range(1, count + 1):
-        for left in tmp_path.iterdir():
-            left.unlink()
-        first()
-        assert faults.run(rest, at=at).killed
-        rest()
-        assert out.read_bytes() == whole["out.csv"][0]
-        assert names(tmp_path) == ["out.csv"] or (shard.count > 1 and at >= count - 4)  # killed while parts are deleted
-
-
-@linux
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_killed_while_it_writes(model, source, whole, tmp_path, forks, share, monkeypatch):  # noqa: F811
-    """At every write of data and of the journal, before it, half-way and after it."""
-    real, out = parts._write, tmp_path / "out.csv"
-    for fatal in range(0, 1 + 2 * 12 + 2, 5 if share == 0.5 else 9):  # the job; chunk and line, twelve times; the end
-        left = fatal
-
-        def write(file, data, **options):
-            nonlocal left
-            left -= 1
-            if left < 0:
-                real(file, data[: int(share * len(data))])
-                os.kill(os.getpid(), signal.SIGKILL)
-            real(file, data, **options)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(parts, "_write", write)
-            assert faults.run(lambda: run(model, source, out, resume=True)).killed
-        assert not out.exists()
-        run(model, source, out, resume=True)
-        assert out.read_bytes() == whole["out.csv"][0]
-        out.unlink()
-    assert names(tmp_path) == []
-
-
-# --- a full disk ------------------------------------------------------------------------------------------------
-
-
-@linux
-@pytest.mark.parametrize("name", ["out.jsonl", "out.csv.gz"])
-def test_a_full_disk(model, tmp_path, forks, name):  # noqa: F811
-    """One line, exit 1, nothing under the name, and what fitted is not computed again."""
-    found = [row for row in rows(60) if row["premise"]]
-    source = write_csv(tmp_path / "rows.csv", [row.values() for row in found], tuple(found[0]))
-    model.save_pretrained(tmp_path / "model")
-    out, expected = tmp_path / name, tmp_path / f"whole-{name}"
-    chunked = {"chunk": 8, "batch_size": 32}
-    predict_file(model, source, expected, **chunked)
-    size = expected.stat().st_size
-    part = f"{name}.part"
-    for limit, left in ((8, False), (size // 2, True)):
-        outcome = faults.run(lambda: run(model, source, out, **chunked), file_size=limit)
-        assert outcome.code == 1
-        message = outcome.err.strip().splitlines()[-1]
-        assert f"{part}" in message
-        assert "cannot be written: File too large" in message
-        assert ("--resume continues behind them" in message) == left
-        assert not out.exists()
-        assert (tmp_path / part).exists() == left
-    done = predict_file(model, source, out, resume=True, **chunked)
-    assert 0 < done.resumed < done.pairs
-    assert out.read_bytes() == expected.read_bytes()
-
-
-@linux
-def test_a_full_disk_on_the_command_line(model, tmp_path, forks):  # noqa: F811
-    """1200 pairs are two chunks there, and the first fits."""
-    source = write_csv(tmp_path / "rows.csv", [PAIRS[i % len(PAIRS)] for i in range(1200)])
-    model.save_pretrained(tmp_path / "model")
-    predict_file(model, source, tmp_path / "whole.jsonl")
-    out, size = tmp_path / "out.jsonl", (tmp_path / "whole.jsonl").stat().st_size
-    arguments = ["predict", str(source), "-m", str(tmp_path / "model"), "-o", str(out)]
-    outcome = faults.run(lambda: app(arguments), file_size=int(size * 0.95))
-    assert outcome.code == 1
-    assert outcome.err == (
-        f"neurogame predict: {out}.part cannot be written: File too large; complete chunks are kept, "
-        "--resume continues behind them\n"
-    )
-    refused = CliRunner().invoke(app, arguments)
-    assert refused.exit_code == 1
-    assert refused.stderr == (
-        f"neurogame predict: {out}.part holds an interrupted run; --resume continues it, or delete it and its journal\n"
-    )
-    done = CliRunner().invoke(app, [*arguments, "--resume", "--json"])
-    assert done.exit_code == 0
-    assert {name: json.loads(done.stdout)[name] for name in ("pairs", "resumed")} == {"pairs": 1200, "resumed": 1024}
-    assert done.stderr == "1200 pairs labelled (1024 of them before)\n"
-    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    assert names(tmp_path) == ["model", "out.jsonl", "rows.csv", "whole.jsonl"]
-    for more, message in (
-        (["--resume"], "the output exists already"),
-        (["--shard", "3/2"], "part 3/2 does not exist; allowed: 1/2 to 2/2"),
-        (["--shard", "two"], "allowed: I/N, as in 2/4"),
-    ):
-        assert message in CliRunner().invoke(app, [*arguments, *more]).stderr
-
-
-# --- parts ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("count", [2, 3, 17])
-def test_parts_make_the_file_that_one_would_have_made(model, source, whole, tmp_path, name, count):  # noqa: F811
-    """In any order, with more parts than there are chunks, and one of them interrupted."""
-    expected, counted = whole[name]
-    order = random.Random(count).sample(range(1, count + 1), count)
-    waiting = {f"{number}/{count}" for number in order}
-    for number in order:
-        options = {"shard": Shard(number, count)}
-        if number == 2:
-            die(model, 0 if count == 17 else 1, source, tmp_path / name, **options)
-            options["resume"] = True
-        done = run(model, source, tmp_path / name, **options)
-        waiting.discard(f"{number}/{count}")
-        assert set(done.missing) == waiting
-        assert (done.shard is None) == (not waiting)
-        if waiting:
-            assert not (tmp_path / name).exists()
-            assert f"part {number}/{count}: " in done.summary()
-            assert "the file waits for part" in done.summary()
-    assert (tmp_path / name).read_bytes() == expected
-    assert names(tmp_path) == [name]
-    assert (done.pairs, done.truncated, done.malformed) == (counted.pairs, counted.truncated, counted.malformed)
-
-
-def test_columns_that_come_late_are_named_whichever_part_they_are_in(tmp_path):
-    found = [
-        {"premise": p, "hypothesis": h, **({"id": 1} if i < 2 else {f"late{i}": 1})} for i, (p, h) in enumerate(PAIRS)
-    ]
-    source = write_jsonl(tmp_path / "a.jsonl", found)
-    alone = run(Stub(), source, tmp_path / "alone.csv", chunk=1)
-    run(Stub(), source, tmp_path / "out.csv", chunk=1, shard=Shard(1, 2))
-    done = run(Stub(), source, tmp_path / "out.csv", chunk=1, shard=Shard(2, 2))
-    assert set(done.left_out) == set(alone.left_out) == {"late2", "late3", "late4", "late5"}
-    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
-
-
-def test_parts_that_do_not_belong_together(model, source, tmp_path):  # noqa: F811
-    out, changed = tmp_path / "out.jsonl", tmp_path / "changed.csv"
-    run(model, source, out, shard=Shard(1, 2))
-    with pytest.raises(PartError, match=r"out\.jsonl\.1-of-2\.part is of a run in 2 part\(s\), this one has 3"):
-        run(model, source, out, shard=Shard(1, 3))
-    with pytest.raises(PartError, match="this one has 1"):
-        run(model, source, out)
-    changed.write_bytes(source.read_bytes().replace(b"tailor", b"TAILOR"))
-    with pytest.raises(PartError, match=r"2-of-2\.part is of a source with 45 rows, .* of one with 45, and others"):
-        run(model, changed, out, shard=Shard(2, 2))
-    assert not out.exists()
-    for left in tmp_path.glob("out.jsonl.2-of-2*"):
-        left.unlink()
-    with pytest.raises(PartError, match=r"another batch_size \(2, now 3\) unlike out\.jsonl\.1-of-2\.part"):
-        run(model, source, out, shard=Shard(2, 2), batch_size=3)
-    assert names(tmp_path) == ["changed.csv", *(f"out.jsonl.{n}-of-2.part{s}" for n in "12" for s in ("", ".journal"))]
-
-
-@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/2/3", "", "½/2"])
-def test_parts_that_do_not_exist(text):
-    with pytest.raises(ValueError, match="part "):
-        Shard.parse(text)
-
-
-def test_two_processes_that_put_the_parts_together_at_once(model, source, whole, tmp_path, monkeypatch):  # noqa: F811
-    """One of them is faster and deletes the parts while the other reads them."""
-    out, real = tmp_path / "out.csv", parts._join
-    run(model, source, out, shard=Shard(1, 2))
-
-    def late(*arguments):
-        monkeypatch.setattr(parts, "_join", real)
-        kept, missing = parts.finish(out, 2)
-        assert len(kept) == 2
-        assert not missing
-        real(*arguments)
-
-    monkeypatch.setattr(parts, "_join", late)
-    done = run(model, source, out, shard=Shard(2, 2))
-    assert (done.shard, done.missing) == ("2/2", ())
-    assert out.read_bytes() == whole["out.csv"][0]
-    assert names(tmp_path) == ["out.csv"]
-    assert run(model, source, out, shard=Shard(1, 2), resume=True).already  # started when all was done
-
-
-def test_parts_brought_together_from_two_machines(model, source, whole, tmp_path):  # noqa: F811
-    for number in (1, 2):
-        (tmp_path / str(number)).mkdir()
-        run(model, source, tmp_path / str(number) / "out.csv", shard=Shard(number, 2))
-    for path in (tmp_path / "2").iterdir():
-        path.rename(tmp_path / "1" / path.name)
-    done = run(
-        Dying(model, 0), source, tmp_path / "1" / "out.csv", shard=Shard(1, 2), resume=True
-    )  # nothing to predict
-    assert (done.pairs, done.missing) == (34, ())
-    assert (tmp_path / "1" / "out.csv").read_bytes() == whole["out.csv"][0]
-
-
-# --- memory -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not STATM.exists(), reason="no /proc here")
-@pytest.mark.parametrize(("name", "out"), [("rows.csv.gz", "out.jsonl"), ("rows.jsonl", "out.csv.gz")])
-def test_memory_does_not_grow_with_the_file(tmp_path, name, out):
-    """From row 5 000 to row 50 000 the process stays as large as it is; the rows themselves would be 30 MB more."""
-    opened = gzip.open if name.endswith(".gz") else open
-    text = "The ferry leaves at noon, and two goats are on it, whoever may have invited them, and whatever for"
-    with opened(tmp_path / name, "wt") as file:
-        if ".csv" in name:
-            file.write("id,premise,hypothesis\n")
-        for i in range(50_000):
-            row = (str(i), f"{text}, {i}.", f"Row {i}.")
-            keys = ("id", "premise", "hypothesis")
-            line = json.dumps(dict(zip(keys, row, strict=True))) if "jsonl" in name else f'{i},"{row[1]}",{row[2]}'
-            file.write(line + "\n")
-    sizes = []
-
-    class Measuring(Stub):
-        def predict(self, pairs, **options):
-            sizes.append(int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
-            said = Prediction("neutral", {"neutral": 1.0}, {"neutral": 0.0})
-            return [said for _ in pairs]
-
-    done = predict_file(Measuring(), tmp_path / name, tmp_path / out)
-    assert done.pairs == 50_000
-    assert max(sizes[5:]) - sizes[4] < 4e6

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 import tiny
-from pyarrow import parquet
+from pyarrow import feather, parquet
 from test_prediction import PAIRS, Stub, lines_of, model, write_csv, write_jsonl  # noqa: F401  model: a fixture
 from typer.testing import CliRunner
 
@@ -60,6 +60,18 @@ def test_an_arrow_stream_and_categories(tmp_path):
     found = list(iterate(tmp_path / "x.arrow", require_label=False, on_error="skip"))
     assert found[0].premise == "a dog ."
     assert [(row.line, row.reason) for row in found[1:]] == [(2, "empty hypothesis"), (3, "hypothesis is null")]
+
+
+def test_a_feather_file(model, tmp_path):  # noqa: F811
+    table = pa.Table.from_pylist([{**row, "label": "neutral"} for row in ROWS])
+    feather.write_feather(table, tmp_path / "x.feather", compression="zstd")
+    source = write(tmp_path / "x.arrow", table)
+    assert list(read(tmp_path / "x.feather")) == list(read(source))
+    for name in ("x.feather", "x.arrow"):
+        predict_file(model, tmp_path / name, tmp_path / f"{name}.jsonl")
+    assert (tmp_path / "x.feather.jsonl").read_bytes() == (tmp_path / "x.arrow.jsonl").read_bytes()
+    with pytest.raises(DataError, match="predictions are written as"):
+        predict_file(model, source, tmp_path / "out.feather")
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"ARROW1\0\0", b"nonsense" * 100])
@@ -208,6 +220,31 @@ def test_explanations_as_a_table(tmp_path, suffix):
         assert json.loads(row["columns"]) == line["columns"]
         assert Explanation.from_dict(json.loads(row["explanation"])).premise == row["premise"]
     papers = tables.metadata(out)
-    assert (papers["model"], papers["digest"]) == ("tiny", fingerprint(nli))
+    assert papers.pop("rows")
+    assert papers == {"version": neurogame.__version__, "model": "tiny", "digest": fingerprint(nli)}
     with pytest.raises(FileExistsError, match="never overwritten"):
         collection.explain_file(nli, source, out)
+
+
+def test_interrupted_explanations_are_resumed_into_a_table(tmp_path, suffix):
+    nli = NLI(tiny.model(), tiny.tokenizer(), name="tiny")
+    rows = [{"id": i, "premise": p, "hypothesis": h} for i, (p, h) in enumerate(tiny.PAIRS)]
+    source, out = write(tmp_path / f"in{suffix}", pa.Table.from_pylist(rows)), tmp_path / f"out{suffix}"
+    asked = {"method": "decision", "together": 1}
+    collection.explain_file(nli, source, tmp_path / f"whole{suffix}", **asked)
+    seen = []
+
+    def interrupted(count):
+        seen.append(count)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collection.explain_file(nli, source, out, progress=interrupted, **asked)
+    assert not out.exists()
+    done = collection.explain_file(nli, source, out, resume=True, **asked)
+    assert (done.explained, 0 < done.resumed < len(rows)) == (len(rows), True)
+    found, whole = (opened(path).drop_columns(["explanation"]) for path in (out, tmp_path / f"whole{suffix}"))
+    assert found.equals(whole)
+    assert tables.metadata(out) == tables.metadata(tmp_path / f"whole{suffix}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, out.name, f"whole{suffix}"])

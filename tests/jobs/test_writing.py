@@ -16,7 +16,7 @@ from neurogame.data import Pair, PairDataset
 from neurogame.evaluation import Report, evaluate
 from neurogame.explanation import collection
 from neurogame.nli import NLI, load
-from neurogame.writing import filled, replaced, save_figure, write_text
+from neurogame.writing import atomic_file, atomic_folder, save_figure, write_text
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="faults are made with what Linux has")
 DISK_FULL = ("No space left on device", "File too large")
@@ -76,7 +76,7 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path):
 def test_a_new_file_is_nobody_elses(tmp_path):
     path = tmp_path / "a.txt"
     write_text(path, "mine", new=True)
-    with pytest.raises(FileExistsError, match="exists already"), replaced(path, new=True) as fresh:
+    with pytest.raises(FileExistsError, match="exists already"), atomic_file(path, new=True) as fresh:
         fresh.write_text("yours")
     assert content(tmp_path) == {"a.txt": b"mine"}
 
@@ -97,9 +97,9 @@ def test_what_goes_wrong_while_writing_leaves_nothing(tmp_path):
         raise KeyError
 
     for goal in ("there", "new"):
-        with pytest.raises(KeyError), filled(tmp_path / goal, last="a") as fresh:
+        with pytest.raises(KeyError), atomic_folder(tmp_path / goal, last="a") as fresh:
             half(fresh / "a")
-    with pytest.raises(KeyError), replaced(tmp_path / "b") as fresh:
+    with pytest.raises(KeyError), atomic_file(tmp_path / "b") as fresh:
         half(fresh)
     assert content(tmp_path) == {"there/a": b"old"}
 
@@ -111,7 +111,7 @@ def test_a_folder_is_whole_where_its_last_file_is(tmp_path, there):
     new = {"end": b"new", "a": b"new", "deep/b": b"new"}
 
     def write():
-        with filled(goal, last="end") as fresh:
+        with atomic_folder(goal, last="end") as fresh:
             (fresh / "end").write_text("new")
             (fresh / "deep").mkdir()
             for name in ("a", "deep/b"):
@@ -139,7 +139,7 @@ def test_two_who_write_at_once_do_not_mix(tmp_path):
     other.mkdir()
 
     def write(text, meanwhile):
-        with filled(tmp_path / "goal", last="end") as fresh:
+        with atomic_folder(tmp_path / "goal", last="end") as fresh:
             (fresh / "end").write_text(text)
             meanwhile()
 

@@ -374,6 +374,7 @@ def test_modules_and_records_travel():
     assert torch.equal(record.spin_state.spectral_radius, found.spin_state.spectral_radius)
 
 
+@pytest.mark.attack(point=10)
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_norms_that_overflow_are_an_error(preset):
     """From 1e19 on they were infinite, and every α ½, without a word."""
@@ -384,6 +385,16 @@ def test_norms_that_overflow_are_an_error(preset):
             module(size * x)
         with pytest.raises(ValueError, match="overflow"):
             values.estimate(size * x)
+
+
+@pytest.mark.parametrize("size", [1e20, 1e25, -1e38])
+def test_an_anchor_whose_norm_overflows_is_an_error(size):
+    """φ was 0 everywhere."""
+    x = bert_like(1, 2, 5, 16)
+    for anchor in (torch.full((16,), size), torch.cat([torch.zeros(1, 16), torch.full((1, 16), size)])):
+        with pytest.raises(ValueError, match=r"anchor holds numbers up to .*overflow torch\.float32"):
+            values.estimate(x, anchor=anchor)
+    assert values.estimate(x, anchor=torch.full((16,), 1e3)).shapley.abs().sum() > 0
 
 
 def test_large_numbers_that_fit_are_played_as_small_ones():

@@ -229,6 +229,27 @@ def test_marginals_by_loops(gamma, random):
     torch.testing.assert_close(exact.marginals(field, J, gamma), spins_by_loops(field, J, gamma))
 
 
+def test_marginals_of_a_batch_and_of_an_odd_number_of_spins(random):
+    J, field, gamma = random(6, 3, 5, 5), random(7, 3, 5), torch.tensor([0.5, 1.0, 2.0], dtype=F64)
+    J = (J + J.mT) * (1 - torch.eye(5, dtype=F64))
+    found = exact.marginals(field, J, gamma)
+    for row in range(3):
+        torch.testing.assert_close(found[row], spins_by_loops(field[row], J[row], float(gamma[row])))
+    assert exact.marginals(field[:, :1], J[:, :1, :1], 1.0).shape == (3, 1)
+    assert exact.marginals(field[0, :0], J[0, :0, :0], 1.0).shape == (0,)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_all_values_at_once_are_those_one_by_one(n, random):
+    table = random(3, 2, 2**n)
+    phi, beta, J = exact.all_values(table)
+    torch.testing.assert_close(phi, exact.shapley(table), atol=1e-13, rtol=0)
+    torch.testing.assert_close(beta, exact.banzhaf(table), atol=1e-13, rtol=0)
+    torch.testing.assert_close(J, exact.interactions(table), atol=1e-13, rtol=0)
+    votes = table[0] > 0
+    torch.testing.assert_close(exact.all_values(votes)[0], exact.shapley(votes))
+
+
 def test_marginals_have_both_temperature_limits(random):
     J, field = random(8, 5, 5), random(9, 5)
     J = (J + J.mT) * (1 - torch.eye(5, dtype=F64))

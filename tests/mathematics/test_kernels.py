@@ -13,6 +13,7 @@ import torch
 from neurogame import NeuroGameAttention, ising, kernels, spectrum, values
 from neurogame.couplings import LinearCoupling
 from neurogame.marginals import toggle
+from neurogame.readout import label_values
 
 
 @pytest.fixture
@@ -77,6 +78,32 @@ def test_pairs_and_their_gradient(tokens, dim, anchored, plain, random):
 
     for one, two in zip(run(), plain(run), strict=True):
         close(one, two, 5e-6)
+
+
+@pytest.mark.parametrize(("players", "dim", "heads"), [(1, 4, 3), (2, 1, 1), (13, 4, 64), (20, 3, 5), (60, 17, 6)])
+@pytest.mark.parametrize("labels", [1, 3])
+def test_values_of_labels(players, dim, heads, labels, plain, random):
+    V, anchor = random(8, heads, players, dim, dtype=torch.float32), random(9, heads, dim, dtype=torch.float32)
+    anchor[0] = 0.0  # a coalition may be empty, and have no length
+    R = random(10, labels, heads, dtype=torch.float32)
+    with torch.no_grad():
+        run = lambda: label_values(V, anchor, R, samples=38, most=0)  # noqa: E731
+        found, expected = run(), plain(run)
+    assert (found.exact, found.samples) == (expected.exact, expected.samples) == (False, 38)
+    for name in ("shapley", "banzhaf", "coupling", "shapley_se", "banzhaf_se"):
+        close(getattr(found, name), getattr(expected, name), 1e-5)
+    assert not found.coupling.diagonal(dim1=-2, dim2=-1).any()
+
+
+def test_values_of_labels_do_not_depend_on_threads(random):
+    V, anchor, R = (random(i, *shape, dtype=torch.float32) for i, shape in enumerate([(9, 14, 4), (9, 4), (2, 9)]))
+    threads, found = torch.get_num_threads(), []
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        found.append(label_values(V, anchor, R).shapley)
+    torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
 
 
 @pytest.mark.parametrize(("tokens", "dim"), CASES)
@@ -252,6 +279,14 @@ def of_another(path):
     os.chown(path.parent, 65534, -1)
 
 
+def a_file_of_another(path):
+    """In a folder of our own that all could write to when it was planted."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    path.parent.chmod(0o777)
+    os.chown(path, 65534, -1)
+
+
 def a_link(path):
     away = path.with_name("elsewhere")
     path.rename(away)
@@ -262,16 +297,31 @@ def open_above(path):
     path.parents[1].chmod(0o777)
 
 
+def open_above_to_a_group(path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another group")
+    os.chown(path.parents[1], -1, 65534)
+    path.parents[1].chmod(0o775)
+
+
+@pytest.mark.attack(point=6)
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users here")
-@pytest.mark.parametrize("how", [open_to_all, of_another, a_link, open_above])
+@pytest.mark.parametrize("how", [open_to_all, of_another, a_file_of_another, a_link, open_above, open_above_to_a_group])
 def test_code_that_another_user_can_change_is_not_loaded(planted, how):
     how(planted)
     loaded, _ = look()
     assert loaded is not None  # built anew, where the cache cannot be trusted in a folder of this process alone
     assert loaded._name != str(planted)
-    assert (Path(loaded._name).parent == planted.parent) == (how in (open_to_all, a_link))
+    assert (Path(loaded._name).parent == planted.parent) == (how in (open_to_all, a_file_of_another, a_link))
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root's group is known to be closed")
+def test_a_parent_that_the_users_own_group_can_write_to_is_trusted(planted):
+    planted.parents[1].chmod(0o775)
+    assert look()[0]._name == str(planted)
+
+
+@pytest.mark.attack(point=6)
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users here")
 def test_the_cache_is_closed_to_others(planted):
     planted.parent.chmod(0o775)  # of a user whose umask is 002

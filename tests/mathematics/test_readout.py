@@ -1,11 +1,14 @@
 """The game readout against enumeration and its own definition; models with one, saved, padded, exported."""
 
+import copy
 import json
 
 import numpy as np
 import pytest
 import tiny
 import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 import neurogame
@@ -590,3 +593,80 @@ def test_an_exported_game_says_what_torch_says(tmp_path):
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.label == theirs.label
         assert ours.probabilities == pytest.approx(theirs.probabilities, abs=1e-4)
+
+
+# --- whatever the batch ---------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=10, deadline=None, derandomize=True, phases=(Phase.generate, Phase.shrink))
+@given(data=st.data())
+def test_batch_padding_length_and_order_of_labels_are_nobodys_business(data):
+    """Texts of any length, padded on either side, in batches of any size, labels in any order: the same logits."""
+    words = st.lists(st.sampled_from(tiny.WORDS), max_size=5).map(" ".join)
+    pairs = data.draw(st.lists(st.tuples(words, words), min_size=1, max_size=4))
+    side, size = data.draw(st.sampled_from(["right", "left"])), data.draw(st.integers(1, 4))
+    order = list(data.draw(st.permutations(range(3))))
+    family = data.draw(st.sampled_from(["roberta", "mpnet"])) if side == "left" else "bert"  # BERT counts padding
+    tokenizer = copy.deepcopy(tiny.tokenizer(family))
+    model = tiny.game_model(family)
+    with torch.no_grad():
+        alone = [model(**tokenizer([p], [h], return_tensors="pt"), output_game=True) for p, h in pairs]
+        shares = [answer.game.label_shapley[0] for answer in alone]  # before R changes: it is read when asked for
+        out = model.classifier.out
+        out.weight.copy_(out.weight[order].clone())
+        out.bias.copy_(out.bias[order].clone())
+        tokenizer.padding_side = side
+        for start in range(0, len(pairs), size):
+            some = pairs[start : start + size]
+            batch = tokenizer(*map(list, zip(*some, strict=True)), padding=True, return_tensors="pt")
+            found = model(**batch, output_game=True)
+            for row, there in enumerate(batch["attention_mask"].bool()):
+                wanted = alone[start + row]
+                torch.testing.assert_close(found.logits[row], wanted.logits[0][order], atol=1e-5, rtol=0)
+                torch.testing.assert_close(
+                    found.game.label_shapley[row][:, there], shares[start + row][order], atol=1e-4, rtol=0
+                )
+
+
+def waves(model):
+    """Weights that no generator draws: sines, so that numbers of today are those of any version."""
+    with torch.no_grad():
+        for k, parameter in enumerate(model.parameters()):
+            i = torch.arange(parameter.numel(), dtype=torch.float64)
+            wave = torch.sin(0.7 * i * i + 0.9 * k).reshape(parameter.shape)
+            parameter.copy_(0.25 * wave + (parameter.dim() == 1) * 0.5)
+    return model
+
+
+OLD = {
+    "mean": [
+        [2.050150, 1.949130, 0.147572],
+        [2.025372, 1.885643, 0.182786],
+        [2.040721, 1.908195, 0.173059],
+        [2.049744, 1.950398, 0.150502],
+    ],
+    "cls": [
+        [3.027755, 1.475036, 2.959624],
+        [2.925736, 1.494263, 2.980758],
+        [2.924095, 1.487603, 2.971847],
+        [3.086866, 1.509192, 2.960603],
+    ],
+    "neurogame": [
+        [1.834503, 0.730547, -0.092772],
+        [1.764665, 0.756215, -0.034394],
+        [1.802564, 0.743144, -0.066768],
+        [1.832834, 0.716316, -0.087819],
+    ],
+}
+
+
+@pytest.mark.parametrize("head", OLD)
+def test_folders_from_before_there_was_a_readout_say_what_they_said(head, tmp_path):
+    """Literals of the code that first had the readout: whoever changes old folders notices."""
+    NLI(waves(tiny.model(head)), tiny.tokenizer()).save_pretrained(tmp_path / "old")
+    path = tmp_path / "old" / "config.json"
+    kept = {name: value for name, value in json.loads(path.read_text()).items() if not name.startswith("readout")}
+    path.write_text(json.dumps(kept))
+    found = neurogame.load(tmp_path / "old").logits(tiny.PAIRS)
+    torch.testing.assert_close(found, torch.tensor(OLD[head]), atol=5e-5, rtol=0)
+    assert float(found.std(0).max()) > 1e-2  # they depend on the text

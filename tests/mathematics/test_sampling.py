@@ -130,10 +130,13 @@ def test_remembered_draws_survive_inference_mode():
     found = module(x).output
     found.sum().backward()
     torch.testing.assert_close(found, expected.clone())
-    assert sampling.drawn(sampling.paired, None, CPU, "banzhaf", 1, 4, 6) is sampling.drawn(
-        sampling.paired, None, CPU, "banzhaf", 1, 4, 6
-    )
-    assert torch.equal(
-        sampling.drawn(sampling.paired, None, CPU, "banzhaf", 1, 4, 6).members,
-        sampling.paired(sampling.seed_of(None, CPU), "banzhaf", 1, 4, 6).members,
-    )
+
+
+@pytest.mark.parametrize("law", ["shapley", "banzhaf"])
+def test_texts_of_all_lengths_share_what_is_remembered(law):
+    drawn = [sampling.drawn(sampling.paired, None, CPU, law, 2, 4, n).members for n in (6, 6, 20, 64, 65)]
+    assert len({members.data_ptr() for members in drawn[:4]}) == 1
+    assert drawn[4].data_ptr() != drawn[3].data_ptr()
+    for members in drawn:
+        fresh = sampling.paired(sampling.seed_of(None, CPU), law, 2, 4, members.shape[-1])
+        assert torch.equal(members, fresh.members)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from neurogame import NeuroGameAttention, NeuroGameSelfAttention, exact
+from neurogame import NeuroGameAttention, NeuroGameSelfAttention, exact, query_game
 
 KINDS = {
     "couplings": {"couplings": True, "strength": 0.3},
@@ -81,6 +81,43 @@ def test_games_are_what_the_layer_plays(random, kind):
         assert (state.spectral_radius < 1).all()
     else:
         assert found.interactions is None
+
+
+@pytest.mark.parametrize("masks", ["slopes", "slopes and padding", "causal", "slopes by head"])
+def test_games_have_the_numbers_of_the_masks(random, kind, masks):
+    """Numbers that are added to the logits (ALiBi: slopes by distance) are in the field, in its units."""
+    module, x = layer(kind, iterations=80).double(), inputs(random, batch=2, tokens=5, dtype=torch.float64)
+    distance = (torch.arange(5.0)[:, None] - torch.arange(5.0)).abs().to(x.dtype)
+    given = {"attn_mask": -0.5 * distance, "is_causal": masks == "causal"}
+    if masks == "slopes by head":
+        given["attn_mask"] = -distance * torch.linspace(0.1, 1.0, 8, dtype=x.dtype)[:, None, None]
+    if masks == "slopes and padding":
+        given["key_padding_mask"] = torch.tensor([[False] * 5, [False, False, True, False, True]])
+    found = module.games(x, **given)
+    _, weights = module(x, x, x, average_attn_weights=False, **given)
+    torch.testing.assert_close(found.solve(tol=1e-10).alpha, weights, atol=1e-7, rtol=0)
+    assert found.field.isfinite().all()
+    if masks == "slopes and padding":
+        closed = given["key_padding_mask"][:, None, None].expand(2, 4, 5, 5)
+        for values in (found.alpha, found.shapley, found.field):
+            assert not values[closed].any()
+        if found.interactions is not None:
+            assert not found.interactions[1, ..., [2, 4]].any()
+            assert not found.interactions[1, ..., [2, 4], :].any()
+            assert found.interactions[0].abs().sum() > 0
+
+
+def test_updates_that_go_back_and_forth_are_said_not_to_have_converged(random):
+    """ω = −3 and large inputs: more updates do not help, the record says so, and damping finds the solution."""
+    module, x = layer(strength=-3.0, iterations=20).double(), 20.0 * inputs(random, tokens=12, dtype=torch.float64)
+    found = module.games(x)
+    assert found.residual.max() > 1.9
+    assert not found.converged.all()
+    assert not found.solve().converged.all()
+    damped = found.solve(damping=0.02, max_iter=4000)
+    assert damped.converged.all()
+    calm = layer(strength=0.1).games(inputs(random))
+    assert calm.converged.all()
 
 
 def test_padded_equals_unpadded(random, kind):
@@ -205,6 +242,59 @@ def test_from_multihead_keeps_the_projections(random):
         NeuroGameSelfAttention.from_multihead(nn.MultiheadAttention(16, 4, add_bias_kv=True))
 
 
+@pytest.mark.parametrize("widths", [{}, {"kdim": 6, "vdim": 5}, {"bias": False}], ids=str)
+def test_one_seed_gives_the_projections_of_multihead_attention(widths):
+    """Drawn alike, in torch's order: after either layer the generator is at the same place."""
+    drawn = []
+    for build in (nn.MultiheadAttention, NeuroGameSelfAttention):
+        torch.manual_seed(5)
+        drawn.append((build(16, 4, **widths).state_dict(), torch.rand(1)))
+    (reference, after), (ours, ours_after) = drawn
+    for name, tensor in reference.items():
+        assert torch.equal(ours[name], tensor), name
+    assert torch.equal(ours_after, after)
+
+
+def test_arguments_are_in_torchs_order():
+    module = NeuroGameSelfAttention(16, 4, 0.1, False, False, False, 6, 5, True)  # noqa: FBT003
+    assert (module.dropout, module.in_proj_bias, module.kdim, module.vdim) == (0.1, None, 6, 5)
+    assert module.batch_first
+    assert NeuroGameSelfAttention(16, 4, add_bias_kv=False, add_zero_attn=False).dropout == 0.0
+
+
+@pytest.mark.parametrize("need", [True, False])
+def test_nothing_to_ask(kind, need):
+    """No queries, and no batch: empty outputs, gradients of 0."""
+    module = layer(kind)
+    for query, key in ((torch.zeros(2, 0, 16), torch.ones(2, 3, 16)), (torch.zeros(0, 3, 16), torch.zeros(0, 3, 16))):
+        output, _ = module(query, key, key, need_weights=need)
+        assert output.shape == query.shape
+        output.sum().backward()
+        assert all(p.grad is None or not p.grad.any() for p in module.parameters())
+
+
+def test_on_the_meta_device(kind):
+    module, x = layer(kind, device="meta"), torch.empty(2, 3, 16, device="meta")
+    for need in (True, False):
+        output = module(x, x, x, is_causal=True, need_weights=need)[0]
+        assert output.shape == (2, 3, 16)
+        output.sum().backward()
+
+
+def test_running_means_make_no_matrix(random):
+    """Causal `couplings=False`, with padding and with fewer or more queries than tokens: the means by definition."""
+    G = random(1, 2, 3, 6, 4)
+    real = torch.tensor([[True] * 6, [True, False, True, True, False, False]])[:, None, None]
+    for queries in (3, 6, 8):
+        before = torch.ones(queries, 6, dtype=torch.bool).tril()
+        for players in (None, real):
+            everyone = before.expand(2, 1, queries, 6) if players is None else before & players
+            weights = everyone.double()
+            expected = (weights / weights.sum(-1, keepdim=True)) @ G
+            torch.testing.assert_close(query_game.running_mean_key(G, queries, players), expected)
+            torch.testing.assert_close(query_game.mean_key(G, everyone), expected)
+
+
 def test_every_parameter_gets_a_gradient(random, kind):
     """From ω = 0 too: distributed training finds no unused parameter."""
     module, x = layer(kind, **({} if kind == "sigmoid" else {"strength": 0.0})), inputs(random)
@@ -245,6 +335,49 @@ def test_inside_a_transformer_encoder(random, kind):
         torch.testing.assert_close(encoder(x[:, :3], mask=after[:3, :3]), causal[:, :3])
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize("route", ["encoder first", "layer first", "whole transformer"])
+def test_swapped_into_an_encoder_that_packs_padding(random, route):
+    """Torch decides at construction whether to hand over nested tensors; evaluation equals training either way."""
+    torch.manual_seed(0)
+    block = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True)
+    if route == "layer first":
+        block.self_attn = NeuroGameSelfAttention.from_multihead(block.self_attn, strength=0.3)
+    encoder = nn.TransformerEncoder(block, 2)
+    if route == "whole transformer":
+        encoder = nn.Transformer(16, 4, 2, 1, 32, dropout=0.0, batch_first=True).encoder
+    for one in encoder.layers if route != "layer first" else ():
+        one.self_attn = NeuroGameSelfAttention.from_multihead(one.self_attn, strength=0.3)
+    x, mask = inputs(random), torch.tensor([[False] * 7, [False] * 5 + [True] * 2])
+    trained = encoder(x, src_key_padding_mask=mask).detach()
+    nested = []
+    encoder.layers[0].self_attn.register_forward_pre_hook(lambda _, args: nested.append(args[0].is_nested))
+    encoder.eval()
+    with torch.no_grad():
+        found = encoder(x, src_key_padding_mask=mask)
+    assert nested == [route != "layer first"]
+    torch.testing.assert_close(found[~mask], trained[~mask])
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_tensors_are_played_without_padding(random, kind, layout):
+    module, x = layer(kind).eval(), inputs(random)
+    packed = torch.nested.nested_tensor([x[0], x[1, :4]], layout=layout)
+    output, weights = module(packed, packed, packed)
+    assert output.is_nested
+    assert output.layout == layout
+    for row, alone in zip((output + packed).unbind(), (x[:1], x[1:, :4]), strict=True):
+        torch.testing.assert_close(row, (module(alone, alone, alone)[0] + alone)[0])
+    assert not weights[1, :, 4:].any()
+    memory = module(x, packed, packed, need_weights=False)[0]
+    torch.testing.assert_close(memory[1:], module(x[1:], x[1:, :4], x[1:, :4])[0])
+    with pytest.raises(ValueError, match="batch_first=True"):
+        layer(kind, batch_first=False)(packed, packed, packed)
+    with pytest.raises(ValueError, match="key_padding_mask must be None"):
+        module(packed, packed, packed, key_padding_mask=torch.zeros(2, 7, dtype=torch.bool))
+
+
 def test_as_cross_attention_of_a_decoder(random):
     torch.manual_seed(0)
     block = nn.TransformerDecoderLayer(16, 4, 32, dropout=0.0, batch_first=True).eval()
@@ -275,6 +408,22 @@ def test_half_precision(random, dtype, kind):
     assert all(p.grad.isfinite().all() for p in module.parameters())
 
 
+@pytest.mark.parametrize("create_graph", [False, True], ids=["first derivatives", "create_graph"])
+def test_backward_inside_autocast(random, kind, create_graph):
+    """The gradient of a call inside an autocast block, with backward() inside it and behind it."""
+    module, x = layer(kind), inputs(random, tokens=20)
+    found = []
+    for inside in (True, False):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = module(x, x, x, need_weights=False)[0].float().square().sum()
+            if inside:
+                found.append(torch.autograd.grad(loss, list(module.parameters()), create_graph=create_graph))
+        if not inside:
+            found.append(torch.autograd.grad(loss, list(module.parameters())))
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one, two, atol=0.1 * float(two.abs().max()), rtol=0)
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, in its forward derivatives
 def test_torch_func(random, kind):
     """vmap over batches and over models, jacrev, jvp: the numbers of the plain call."""
@@ -299,7 +448,7 @@ def test_torch_func(random, kind):
 
 
 COMPILE = """
-import torch
+import sys, torch
 from neurogame import NeuroGameSelfAttention
 torch.manual_seed(0)
 x = torch.randn(2, 8, 16)
@@ -307,7 +456,7 @@ mask = torch.zeros(2, 8, dtype=torch.bool)
 mask[1, 5:] = True
 for options in ({"strength": 0.3}, {"couplings": False, "strength": 0.3}):
     module = NeuroGameSelfAttention(16, 2, batch_first=True, **options)
-    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(module, fullgraph=True, backend=sys.argv[1])
     found = []
     for run in (compiled, module):
         module.zero_grad()
@@ -341,7 +490,16 @@ distributed.destroy_process_group()
 
 def test_nothing_breaks_the_graph():
     """`torch.compile(fullgraph=True)`, forward and backward, in a process without shape checks."""
-    result = subprocess.run([sys.executable, "-c", COMPILE], capture_output=True, text=True)
+    compiles("aot_eager")
+
+
+@pytest.mark.slow
+def test_inductor_gives_the_same_numbers():
+    compiles("inductor")
+
+
+def compiles(backend):
+    result = subprocess.run([sys.executable, "-c", COMPILE, backend], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
 
 
@@ -370,6 +528,8 @@ def test_modules_travel(random):
         (lambda: NeuroGameSelfAttention(10, 3), ValueError, "embed_dim = 10 must be divisible by num_heads = 3"),
         (lambda: NeuroGameSelfAttention(8, 2, iterations=0), ValueError, "iterations must be at least 1"),
         (lambda: NeuroGameSelfAttention(8, 2, contribution=False), ValueError, "couplings=False"),
+        (lambda: NeuroGameSelfAttention(8, 2, add_bias_kv=True), ValueError, "no counterpart in a game"),
+        (lambda: NeuroGameSelfAttention(8, 2, add_zero_attn=True), ValueError, "no counterpart in a game"),
         (lambda: NeuroGameSelfAttention(8, 2, dropout=1.5), ValueError, r"dropout must be in \[0, 1\)"),
     ],
 )

@@ -9,9 +9,9 @@ from torch.nn.functional import cross_entropy, one_hot
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from neurogame.labels import LABEL2ID, LABELS
-from neurogame.modeling.dam import DamConfig, DamForSequenceClassification, split
-from neurogame.modeling.esim import EsimConfig, EsimForSequenceClassification, run_lstm, variational_dropout
-from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.dam import DamConfig, DamForSequenceClassification, split
+from neurogame.modeling.baselines.esim import EsimConfig, EsimForSequenceClassification, run_lstm, variational_dropout
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 
 MODELS = [DamForSequenceClassification, EsimForSequenceClassification]
 both = pytest.mark.parametrize("cls", MODELS, ids=["dam", "esim"])
@@ -469,3 +469,10 @@ def test_thirty_pairs_can_be_learned(cls, steps, tokenizer):
     with torch.no_grad():
         accuracy = float((model.eval()(**batch).logits.argmax(-1) == labels).float().mean())
     assert accuracy > 0.95
+
+
+def test_the_former_names_of_the_modules_still_work():
+    from neurogame.modeling import dam, esim
+
+    assert dam.DamForSequenceClassification is DamForSequenceClassification
+    assert esim.EsimForSequenceClassification is EsimForSequenceClassification

@@ -63,6 +63,7 @@ def test_obvious_pairs(nli):
     assert right >= len(OBVIOUS) - 1, [(p.label, pair) for p, pair in zip(said, OBVIOUS, strict=True)]
 
 
+@pytest.mark.attack(point=10)
 def test_answers_do_not_depend_on_batch_size_beyond_rounding(nli):
     """The docs say 2.5e-6."""
     pairs = [pair[:2] for pair in OBVIOUS]
@@ -132,11 +133,30 @@ def test_its_files():
 
 
 def test_transformers_opens_it_as_float32(nli):
+    """And as `load` does, which copies the weights itself: the same configuration, numbers and buffers."""
     plain = AutoModelForSequenceClassification.from_pretrained(embedded.folder()).eval()
     assert plain.dtype == torch.float32
+    assert nli.model.config.to_dict() == plain.config.to_dict()
+    assert not any(module.training for module in nli.model.modules())
+    for named in ("named_parameters", "named_buffers"):
+        ours, theirs = (dict(getattr(model, named)()) for model in (nli.model, plain))
+        assert list(ours) == list(theirs)
+        for name, tensor in ours.items():
+            assert torch.equal(tensor, theirs[name]), name
+            assert (tensor.dtype, tensor.requires_grad) == (theirs[name].dtype, theirs[name].requires_grad), name
     batch = nli.tokenizer(*OBVIOUS[0][:2], return_tensors="pt")
     with torch.no_grad():
         torch.testing.assert_close(plain(**batch).logits[0], nli.logits([OBVIOUS[0][:2]])[0], atol=1e-5, rtol=0)
+
+
+def test_it_is_saved_as_any_model(installed, tmp_path):
+    """The same files as of a model that was opened by its folder, which `from_pretrained` reads."""
+    neurogame.load().save_pretrained(tmp_path / "embedded")
+    neurogame.load(installed).save_pretrained(tmp_path / "named")
+    names = sorted(path.name for path in (tmp_path / "named").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "embedded").iterdir())
+    for name in names:
+        assert (tmp_path / "embedded" / name).read_bytes() == (tmp_path / "named" / name).read_bytes(), name
 
 
 def test_packing_rounds_and_nothing_else(packed):
@@ -185,6 +205,7 @@ def without(folder, name):
     sums.write_text("".join(line for line in sums.read_text().splitlines(keepends=True) if name not in line))
 
 
+@pytest.mark.attack(point=8)
 @pytest.mark.parametrize("named", [False, True])
 def test_labels_that_were_swapped(installed, named):
     """Whoever can change a file can change its checksum too, or leave out its line; the code knows both."""

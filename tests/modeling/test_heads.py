@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AutoConfig
 
 from neurogame.attention import NeuroGameAttention, NeuroGameOutput
-from neurogame.couplings import LinearCoupling, exchanged
+from neurogame.couplings import LinearCoupling, permute_tokens
 from neurogame.ising import solve
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification, overhead
 from neurogame.modeling.heads import POOLINGS, SpinsOutput
@@ -329,7 +329,7 @@ def test_shuffling_keeps_the_unscaled_spectrum_exactly(couplings, x, real):
 
 def test_exchanged_couplings_by_index(random):
     J, order = random(0, 2, 3, 5, 5), torch.tensor([[2, 0, 1, 3, 4], [4, 3, 2, 1, 0]]).unsqueeze(1)
-    found = exchanged(J, order)
+    found = permute_tokens(J, order)
     for b in range(2):
         p = order[b, 0]
         assert torch.equal(found[b], J[b][:, p][:, :, p])

@@ -18,7 +18,7 @@ from neurogame.labels import LABELS, NON_ENTAILMENT
 from neurogame.nli import NLI, ModelError
 
 ORDERS = list(permutations(range(3)))
-KINDS = ["neurogame", "dam", "a bert"]
+KINDS = ["neurogame", "game", "game, gate", "dam", "a bert"]
 SPELLINGS = {
     "entailment": ["entailment", "ENTAILMENT", "e", "entails"],
     "neutral": ["neutral", "Neutral", "n"],
@@ -69,14 +69,15 @@ def test_named_answers_do_not_depend_on_the_order_of_the_labels(saved, kind):
             assert said.probabilities == pytest.approx(before.probabilities, abs=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["neurogame", "game"])
 @pytest.mark.parametrize("method", ["decision", "occlusion"])
-def test_nor_does_the_explanation_of_a_label(saved, method):
+def test_nor_does_the_explanation_of_a_label(saved, method, kind):
     wanted = {
-        label: neurogame.load(saved / "neurogame" / "0").explain(*tiny.PAIRS[1], method=method, target=label).scores
+        label: neurogame.load(saved / kind / "0").explain(*tiny.PAIRS[1], method=method, target=label).scores
         for label in LABELS
     }
     for k in range(1, len(ORDERS)):
-        nli = neurogame.load(saved / "neurogame" / str(k))
+        nli = neurogame.load(saved / kind / str(k))
         for label in LABELS:
             found = nli.explain(*tiny.PAIRS[1], method=method, target=label)
             assert found.scores == pytest.approx(wanted[label], abs=1e-5)

@@ -6,17 +6,14 @@ import warnings
 import pytest
 import tiny
 import torch
-from torch.nn.functional import cross_entropy, one_hot
-from transformers import BertConfig, pipeline
+from torch.nn.functional import cross_entropy
+from transformers import BertConfig
 
-import neurogame
 from neurogame.attention import NeuroGameOutput
-from neurogame.labels import ID2LABEL, LABEL2ID, LABELS
-from neurogame.modeling import DamForSequenceClassification, NeuroGameConfig, NeuroGameForSequenceClassification
+from neurogame.labels import ID2LABEL, LABEL2ID
+from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
 from neurogame.modeling.configuration import paired_labels
 from neurogame.modeling.heads import POOLINGS, SpinsOutput
-from neurogame.modeling.losses import Mixup, classification_loss, mix
-from neurogame.modeling.word_tokenizer import build_tokenizer
 
 HEADS = [(head, "default") for head in POOLINGS] + [("neurogame", "paper")]
 every_head = pytest.mark.parametrize(("head", "preset"), HEADS, ids=["-".join(pair) for pair in HEADS])
@@ -428,162 +425,3 @@ def test_special_tokens_come_from_the_tokenizer(family, tmp_path):
 def test_words_without_ids_are_refused():
     with pytest.raises(ValueError, match="players = 'words' needs special_token_ids"):
         tiny.model(players="words")
-
-
-# --- losses -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def logits(random):
-    return random(0, 6, 3, dtype=torch.float32)
-
-
-def test_mixing(random):
-    z, partner = random(1, 3, 4, 2), torch.tensor([2, 0, 1])
-    assert mix(z, None) is z
-    assert torch.equal(mix(z, Mixup(partner, 1.0)), z)
-    assert torch.equal(mix(z, Mixup(partner, 0.0)), z[partner])
-    torch.testing.assert_close(mix(z, Mixup(partner, 0.3)), 0.3 * z + 0.7 * z[partner])
-    torch.testing.assert_close(mix(z, Mixup(partner, torch.tensor(0.3))), 0.3 * z + 0.7 * z[partner])
-    weight = torch.tensor([0.1, 0.5, 0.9])
-    expected = torch.stack([w * z[b] + (1 - w) * z[partner[b]] for b, w in enumerate(weight.tolist())])
-    torch.testing.assert_close(mix(z, Mixup(partner, weight)), expected, atol=1e-6, rtol=1e-6)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("weight", [0.7, [0.9, 0.3, 0.5, 1.0, 0.0, 0.25]])
-def test_the_mixed_loss_is_cross_entropy_against_mixed_labels(smoothing, weight, logits):
-    labels, partner = torch.tensor([0, 1, 2, 2, 0, 1]), torch.tensor([3, 2, 5, 0, 1, 4])
-    w = torch.tensor(weight) if isinstance(weight, list) else weight
-    column = w[:, None] if isinstance(weight, list) else w
-    soft = column * one_hot(labels, 3) + (1 - column) * one_hot(labels[partner], 3)
-    found = classification_loss(logits, labels, Mixup(partner, w), label_smoothing=smoothing)
-    torch.testing.assert_close(found, cross_entropy(logits, soft, label_smoothing=smoothing))
-    plain = cross_entropy(logits, labels, label_smoothing=smoothing)
-    torch.testing.assert_close(classification_loss(logits, labels, None, smoothing), plain)
-    torch.testing.assert_close(classification_loss(logits, labels, Mixup(partner, 1.0), smoothing), plain)
-    some = labels.clone()
-    some[0] = -100  # without a gold label, as transformers has it
-    torch.testing.assert_close(classification_loss(logits, some), classification_loss(logits[1:], labels[1:]))
-    half = classification_loss(logits.bfloat16(), labels)
-    assert half.dtype == torch.float32
-
-
-def test_the_model_mixes_what_the_classifier_reads():
-    model, batch = tiny.model(), tiny.encoded()
-    mixup = Mixup(torch.tensor([1, 0, 3, 2]), 0.6)
-    with torch.no_grad():
-        z = model(**batch, output_game=True).game.output
-        found = model(**batch, labels=GOLD, mixup=mixup)
-        expected = model.classifier(0.6 * z + 0.4 * z[mixup.partner])
-    torch.testing.assert_close(found.logits, expected)
-    torch.testing.assert_close(found.loss, classification_loss(expected, GOLD, mixup))
-
-
-@pytest.mark.parametrize("alpha", [0.2, 1.0, 3.0])
-def test_mixup_draws_from_a_beta_law(alpha):
-    def draws(seed, count):
-        source = torch.Generator().manual_seed(seed)
-        return [Mixup.draw(5, alpha, source) for _ in range(count)]
-
-    first, again, other = draws(1, 4), draws(1, 4), draws(2, 4)
-    assert [m.weight for m in first] == [m.weight for m in again]
-    assert all(torch.equal(a.partner, b.partner) for a, b in zip(first, again, strict=True))
-    assert [m.weight for m in first] != [m.weight for m in other]
-    assert sorted(first[0].partner.tolist()) == [0, 1, 2, 3, 4]
-    count = 4000
-    weights = torch.tensor([m.weight for m in draws(3, count)], dtype=torch.float64)
-    assert ((weights >= 0) & (weights <= 1)).all()
-    variance = 1 / (4 * (2 * alpha + 1))
-    assert abs(float(weights.mean()) - 0.5) < 5 * (variance / count) ** 0.5
-    squares = (weights - 0.5).square()
-    assert abs(float(squares.mean()) - variance) < 5 * float(squares.std()) / count**0.5
-
-
-# --- tools of others ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module", params=["neurogame", "dam"])
-def folder(request, tmp_path_factory):
-    path = tmp_path_factory.mktemp(request.param)
-    if request.param == "neurogame":
-        model, tok = tiny.model(seed=5), tiny.tokenizer()
-    else:
-        tok = build_tokenizer([text for pair in tiny.PAIRS for text in pair], max_length=40)
-        model = DamForSequenceClassification.from_words(tok, hidden_size=10, embedding_size=8)
-    with torch.no_grad():  # apart from each other, so that a swapped pair of labels shows
-        model.get_parameter("classifier.out.bias" if request.param == "neurogame" else "classifier.bias").copy_(
-            torch.tensor([0.4, -0.3, 0.1])
-        )
-    model.save_pretrained(path)
-    tok.save_pretrained(path)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def expected(folder):
-    nli = neurogame.load(folder)
-    assert nli.temperature == 1.0
-    assert nli.labels == LABELS
-    return nli.predict(tiny.PAIRS)
-
-
-def test_text_classification_pipeline(folder, expected):
-    classify = pipeline("text-classification", model=folder, device="cpu")
-    found = classify([{"text": p, "text_pair": h} for p, h in tiny.PAIRS], top_k=None)
-    for rows, prediction in zip(found, expected, strict=True):
-        assert rows[0]["label"] == prediction.label
-        assert {row["label"]: row["score"] for row in rows} == pytest.approx(prediction.probabilities, abs=1e-5)
-
-
-@pytest.mark.parametrize("build", [tiny.model, tiny.game_model], ids=["ffn", "game"])
-def test_a_folded_temperature_is_one_probability_everywhere(build, tmp_path):
-    nli = neurogame.NLI(build(), tiny.tokenizer(), name="tiny")
-    nli.temperature = 0.4
-    stored = [prediction.probabilities for prediction in nli.predict(tiny.PAIRS)]
-    bare = nli.logits(tiny.PAIRS).softmax(-1)
-    nli.model.fold_temperature()
-    assert nli.temperature == 1.0
-    nli.save_pretrained(tmp_path / "folded")
-    classify = pipeline("text-classification", model=str(tmp_path / "folded"), device="cpu", top_k=None)
-    for (premise, hypothesis), wanted, plain in zip(tiny.PAIRS, stored, bare, strict=True):
-        answer = classify({"text": premise, "text_pair": hypothesis})
-        assert {row["label"]: row["score"] for row in answer} == pytest.approx(wanted, abs=1e-5)
-        assert max(abs(plain[i].item() - p) for i, p in enumerate(wanted.values())) > 1e-3  # 0.4 is not 1
-
-
-def test_zero_shot_pipeline(folder):
-    classify = pipeline("zero-shot-classification", model=folder, device="cpu")
-    premise, words = "the old man sees a boat .", ["dogs", "song", "red"]
-    found = classify(premise, candidate_labels=words, hypothesis_template="this is about {} .")
-    nli = neurogame.load(folder)
-    entailed = torch.tensor([nli.predict(premise, f"this is about {word} .").logits["entailment"] for word in words])
-    expected = dict(zip(words, entailed.softmax(0).tolist(), strict=True))
-    assert dict(zip(found["labels"], found["scores"], strict=True)) == pytest.approx(expected, abs=1e-5)
-
-
-def test_cross_encoder(folder, expected):
-    library = pytest.importorskip("sentence_transformers", reason="not among what `make compat` installs")
-    model = library.CrossEncoder(folder, device="cpu")
-    assert model.num_labels == 3
-    found = model.predict(tiny.PAIRS, apply_softmax=True, show_progress_bar=False)
-    for row, prediction in zip(found, expected, strict=True):
-        assert dict(zip(LABELS, row.tolist(), strict=True)) == pytest.approx(prediction.probabilities, abs=1e-5)
-        assert model.config.id2label[int(row.argmax())] == prediction.label
-    single = model.predict(tiny.PAIRS[0], apply_softmax=True, show_progress_bar=False)
-    assert single.tolist() == pytest.approx(found[0].tolist(), abs=1e-5)
-
-
-# found by the fuzzer
-def test_masks_and_labels_of_other_shapes(as_user):
-    model, batch = tiny.model("mean"), dict(tiny.encoded())
-    real = batch["attention_mask"].bool()
-    wide = real[:, None, None, :].expand(-1, -1, real.shape[1], -1)  # BERT takes it
-    with pytest.raises(ValueError, match=r"attention_mask must be \[batch, tokens\]"):
-        model(**{**batch, "attention_mask": wide})
-    with pytest.raises(ValueError, match="at least one real token"):  # not NaN
-        model(**{**batch, "attention_mask": torch.zeros_like(batch["attention_mask"])})
-    with pytest.raises(ValueError, match="num_labels = 1000000000000 is too large"):  # not all the memory there is
-        NeuroGameConfig(num_labels=10**12)
-    labels = torch.tensor([0, 1, 2, 0])
-    assert torch.equal(model(**batch, labels=labels.view(-1, 1)).loss, model(**batch, labels=labels).loss)

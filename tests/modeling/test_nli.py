@@ -22,8 +22,8 @@ from transformers import (
 import neurogame
 from neurogame import NeuroGameConfig, NeuroGameForSequenceClassification, nli, opening
 from neurogame.labels import LABELS
-from neurogame.modeling.dam import DamForSequenceClassification
-from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.dam import DamForSequenceClassification
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI, ModelError, Prediction
 
 PAIRS = [

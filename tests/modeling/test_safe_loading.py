@@ -24,9 +24,9 @@ from neurogame.modeling import (
     NeuroGameConfig,
     NeuroGameForSequenceClassification,
 )
+from neurogame.modeling.baselines.word_vectors import read_vectors
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import _is_finite, load_classifier, load_encoder
-from neurogame.modeling.word_vectors import read_vectors
 
 WEIGHTS = "model.safetensors"
 PAIR = tiny.PAIRS[1]
@@ -334,6 +334,7 @@ DAMAGE = {
         text(f"{WEIGHTS}.index.json", '{"weight_map": {"a": "b.safetensors"}, "metadata": {}}')(folder),
     ),
     "config cut short": text("config.json", '{"model_type": "neu'),
+    "a key given twice": text("config.json", '{"model_type": "bert", "model_type": "neurogame"}'),
     "config of nothing": text("config.json", ""),
     "config that is a list": text("config.json", "[1, 2]"),
     "config that is a number": text("config.json", "7"),
@@ -400,6 +401,7 @@ def refused_everywhere(folder, match=None):
     return said
 
 
+@pytest.mark.attack(point=9)
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("kind", ["neurogame", "a bert"])
 def test_damage_is_named_in_one_line(copied, kind, damage):
@@ -409,6 +411,7 @@ def test_damage_is_named_in_one_line(copied, kind, damage):
     assert str(folder) in said or "copy" in said
 
 
+@pytest.mark.attack(point=9)
 @pytest.mark.parametrize("damage", OURS)
 def test_a_configuration_of_ours_that_is_none(copied, damage):
     folder = copied("neurogame")
@@ -417,6 +420,7 @@ def test_a_configuration_of_ours_that_is_none(copied, damage):
     refused_everywhere(folder, message)
 
 
+@pytest.mark.attack(point=9)
 @pytest.mark.parametrize("value", [0, -3, "wide", 10**5, 10**7, HUGE, 10**30])
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_that_do_not_fit_cost_no_memory(copied, name, value):
@@ -426,6 +430,7 @@ def test_sizes_that_do_not_fit_cost_no_memory(copied, name, value):
     refused(load_classifier, folder)
 
 
+@pytest.mark.attack(point=9)
 def test_a_tokenizer_that_panics_over_a_text_is_named(copied):
     nli = neurogame.load(copied("neurogame"))
     panics = json.loads(nli.tokenizer.backend_tokenizer.to_str()) | {"normalizer": charsmap("AAAAAA==")}
@@ -473,6 +478,7 @@ def test_a_configuration_does_not_name_its_encoder_when_it_is_saved(tmp_path):
     assert isinstance(json.loads((tmp_path / "made" / "config.json").read_text())["encoder"], dict)
 
 
+@pytest.mark.attack(point=8)
 def test_the_sums_of_the_embedded_model_are_read_with_care(tmp_path):
     for content in (b"", b"\xff\xfe\n", b"one\n", b"a b c\n", b"\n", b"0  model.safetensors\n"):
         (tmp_path / embedded.SUMS).write_bytes(content)
@@ -489,3 +495,22 @@ def test_model_error_is_one_class():
 )
 def test_weights_are_finite_also_where_their_sum_is_not(numbers, finite):
     assert _is_finite(torch.tensor(numbers)) == finite
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"attention": {"samples": 10**9}}, "samples must be at most 16384"),
+        ({"attention": {"train_samples": 10**9}}, "train_samples must be at most 16384"),
+        ({"attention": {"max_iter": 10**9}}, "max_iter must be at most 10000"),
+        ({"head": "hopfield", "hopfield_steps": 10**9}, "hopfield_steps must be at most 1000"),
+    ],
+)
+def test_a_configuration_without_bounds_is_refused_by_whoever_makes_it(tmp_path, changes, said):
+    """Also by transformers' own from_pretrained, which no check of the folder precedes."""
+    with pytest.raises(ValueError, match=said):
+        NeuroGameConfig(**changes)
+    tiny.model().save_pretrained(tmp_path)
+    changed(tmp_path / "config.json", **changes)
+    with pytest.raises(ValueError, match=said):
+        NeuroGameForSequenceClassification.from_pretrained(tmp_path)

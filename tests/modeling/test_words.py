@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from neurogame.modeling.word_embedding import WordEmbedding, embedding_matrix
-from neurogame.modeling.word_tokenizer import build_tokenizer
-from neurogame.modeling.word_vectors import read_vectors
+from neurogame.modeling.baselines.word_embedding import WordEmbedding, embedding_matrix
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.word_vectors import read_vectors
 
 WORDS = ["the", ",", "dog", "new york", "'s"]
 NUMBERS = [[0.5, -1.0, 2.0], [0.25, 0.0, -3.0], [1.5, 1.25, 1.0], [7.0, 8.0, -9.5], [-0.125, 4.0, 1e-3]]

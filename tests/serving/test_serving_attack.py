@@ -1,10 +1,17 @@
 """Clients that mean harm, and a model that fails: others are answered, the server says how it is and ends in time."""
 
 import asyncio
+import errno
 import json
+import os
+import re
+import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +21,11 @@ import tiny
 from sockets import PAIR, SAID, Held, answer, everything, get, request, serving
 from starlette.testclient import TestClient
 
+from neurogame.explanation import METHODS, methods_for
+from neurogame.explanation.methods import decision
 from neurogame.explanation.reading import between_passes
 from neurogame.nli import NLI
+from neurogame.serving import connection as http
 from neurogame.serving import schema, server
 from neurogame.serving.app import create_app
 from neurogame.serving.engine import BusyError, Engine
@@ -147,6 +157,68 @@ def test_the_address_with_most_connections_makes_room(monkeypatch):
             assert answer(other)[0] == 200
 
 
+@contextmanager
+def child(script, log):
+    """A server in a process of its own, and its port; `script` starts it."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+    with (
+        log.open("wb") as written,
+        subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=written) as process,
+    ):
+        try:
+            while not (place := re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text())):
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.05)
+            yield process, ("127.0.0.1", int(place[1]))
+        finally:
+            process.kill()
+
+
+def asked(place, sent):
+    with socket.create_connection(place, HANG) as connection:
+        connection.sendall(sent)
+        return answer(connection)
+
+
+# The soft limit is below the hard one, to which the server raises it.
+FEW_FILES = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 256))
+from sockets import Held
+from neurogame.serving import server
+say = lambda line: print(line, file=sys.stderr, flush=True)
+server.serve(Held, "127.0.0.1", 0, announce=say, warn=say)
+"""
+
+
+@pytest.mark.skipif(server.resource is None, reason="this system has no limit of open files")
+def test_a_burst_of_connections_beyond_the_limit_of_open_files_makes_room(tmp_path):
+    log = tmp_path / "log"
+    with child(FEW_FILES, log) as (_, place), ExitStack() as stack:
+        for _ in range(400):
+            burst = stack.enter_context(socket.socket())
+            burst.settimeout(0)
+            burst.connect_ex(place)
+        assert [asked(place, sent)[0] for sent in (get("/health"), request())] == [200, 200]
+    lines = log.read_text().splitlines()
+    assert lines[0] == "256 files may be open (ulimit -n): 132 connections instead of 900"
+    assert [json.loads(line)["event"] for line in lines[2:]] == ["request"] * 2
+
+
+def test_where_the_system_has_no_files_left_idle_connections_are_closed(caplog):
+    with serving(Held()) as (running, connect, _), many(connect, 40, b""):
+        until(lambda: len(running.server_state.connections) == 40)
+        loop = next(iter(running.server_state.connections)).loop
+        for _ in range(3):  # as asyncio does, for each connection
+            refused = {"exception": OSError(errno.EMFILE, "Too many open files")}
+            loop.call_soon_threadsafe(running._on_error, loop, refused)
+        until(lambda: len(running.server_state.connections) == 8)
+        with connect(get("/health")) as other:
+            assert answer(other)[0] == 200
+    (record,) = [record for record in caplog.records if record.message == "cannot accept connections"]
+    assert record.exc_info is None
+
+
 def test_an_address_fills_the_queue_only_for_itself():
     async def scenario(engine, model):
         first = asyncio.ensure_future(engine.predict("0", "x", owner="many"))
@@ -213,6 +285,7 @@ def test_an_object_of_many_keys_is_not_validated():
     assert response.json() == {"error": "an object has 50002 keys; at most 100 are taken"}
 
 
+@pytest.mark.attack(point=10)
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -227,6 +300,7 @@ def test_a_key_twice_is_refused(body, message):
     assert (response.status_code, response.json()) == (422, {"error": message})
 
 
+@pytest.mark.attack(point=10)
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_two_lengths_of_a_body_are_refused_and_the_connection_closed(version):
     """Else a proxy that believes the other one takes the rest for a request of somebody else."""
@@ -237,6 +311,83 @@ def test_two_lengths_of_a_body_are_refused_and_the_connection_closed(version):
     assert found.startswith(b"HTTP/1.1 400 ")
     assert found.count(b"HTTP/1.1 ") == 1
     assert b"Transfer-Encoding" in found
+
+
+def chunked(body, size, **headers):
+    head = request(**headers).partition(b"\r\n\r\n")[0]
+    head = b"\r\n".join(line for line in head.split(b"\r\n") if not line.startswith(b"Content-Length"))
+    pieces = [body[i : i + size] for i in range(0, len(body), size)]
+    sent = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+    return head + b"\r\nTransfer-Encoding: chunked\r\n\r\n" + sent + b"0\r\n\r\n"
+
+
+LONG = json.dumps(PAIR).encode() + b" " * 300_000
+
+
+@pytest.mark.parametrize("size", [1, 16])
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_a_body_in_small_chunks_is_refused(size, token):
+    with serving(Held(), token=token) as (_, connect, _), connect(chunked(LONG, size)) as attacking:
+        status, headers, body = answer(attacking)
+        assert headers["connection"] == "close"
+        assert everything(attacking) == b""
+    assert status in ({400} if token is None else {400, 401})
+    if status == 400:
+        text = "the body comes in more than 1024 chunks and one per 256 bytes; send larger ones"
+        assert json.loads(body) == {"error": text}
+
+
+@pytest.mark.parametrize(("body", "size"), [(LONG[:1000], 1), (LONG, 256), (LONG, 1 << 17)])
+def test_a_body_in_chunks_is_answered(body, size):
+    with serving(Held()) as (_, connect, _), connect() as asking:
+        for _ in range(2):
+            asking.sendall(chunked(body, size))
+            assert answer(asking)[0] == 200
+
+
+def test_what_is_parsed_at_once_is_bounded(monkeypatch):
+    sizes = []
+
+    class Noted(server.Connection):
+        def data_received(self, data):
+            sizes.append(len(data))
+            super().data_received(data)
+
+    monkeypatch.setattr(server, "Connection", Noted)
+    with serving(Held()) as (_, connect, _), connect(chunked(LONG, 1 << 17)) as asking:
+        assert answer(asking)[0] == 200
+    assert max(sizes) <= http.PIECE < len(LONG)
+
+
+UNREAD = {
+    401: {"Authorization": "Bearer none"},
+    413: {"Authorization": f"Bearer {TOKEN}"},
+    421: {"Host": "elsewhere.example"},
+}
+
+
+@pytest.mark.parametrize("status", UNREAD)
+def test_after_an_answer_that_left_its_body_unread_the_connection_is_closed(status):
+    """All of the body can be sent, so that the client reads the answer; what comes after it is not parsed."""
+    head = request(**UNREAD[status]).partition(b"\r\n\r\n")[0]
+    head = re.sub(rb"Content-Length: \d+", b"Content-Length: 1000000", head) + b"\r\n\r\n"
+    if status == 421:
+        head = head.replace(b"Host: localhost\r\n", b"")
+    with (
+        serving(Held(), token=TOKEN, hosts=("localhost",), body=500_000) as (_, connect, _),
+        connect(head + b" " * 100_000) as asking,
+    ):
+        found = answer(asking)
+        assert (found[0], found[1]["connection"]) == (status, "close")
+        asking.sendall(b" " * 900_000 + get("/health"))
+        assert everything(asking) == b""
+
+
+def test_a_connection_whose_body_nobody_reads_is_cut_off(monkeypatch):
+    monkeypatch.setattr(http, "HURRY", 0.3)
+    with serving(Held(), token=TOKEN) as (running, connect, _), connect(request()[:-5]) as slow:
+        assert answer(slow)[0] == 401
+        until(lambda: not running.server_state.connections)
 
 
 # --- a model that fails ---------------------------------------------------------------------------------------------
@@ -256,6 +407,7 @@ class Fragile(Held):
         return found
 
 
+@pytest.mark.attack(point=2)
 @pytest.mark.parametrize("text", ["panic", "stop"])
 def test_a_panic_fails_one_request(text):
     with TestClient(create_app(Fragile())) as client:
@@ -265,6 +417,7 @@ def test_a_panic_fails_one_request(text):
         assert client.get("/health").status_code == 200
 
 
+@pytest.mark.attack(point=2)
 def test_a_panic_fails_no_other_of_its_batch():
     async def scenario():
         asked = [engine.predict(text, "x") for text in ("first", "a", "panic", "b")]
@@ -283,6 +436,7 @@ def test_a_panic_fails_no_other_of_its_batch():
     assert isinstance(found[2], RuntimeError)
 
 
+@pytest.mark.attack(point=2)
 def test_a_dead_engine_is_not_ready_and_ends_the_server():
     def broken(*_):
         raise Panic
@@ -298,6 +452,37 @@ def test_a_dead_engine_is_not_ready_and_ends_the_server():
     assert str(running.engine.failure) == "Panic has ended the thread of the model"
 
 
+# The thread of the model dies after the first prediction, outside of what belongs to a request.
+DYING = """
+import sys
+from sockets import Held
+import neurogame.nli
+from neurogame.cli import main
+from neurogame.serving.engine import Engine
+
+class Panic(BaseException):
+    pass
+
+def die(*_):
+    raise Panic
+
+neurogame.nli.load = lambda *_, **__: Held()
+Engine._record = die
+sys.argv = ["neurogame", "serve", "--port", "0"]
+main()
+"""
+
+
+@pytest.mark.attack(point=2)
+def test_a_dead_engine_ends_the_process_with_1(tmp_path):
+    log = tmp_path / "log"
+    with child(DYING, log) as (process, place):
+        assert asked(place, request())[0] == 503
+        assert process.wait(HANG) == 1
+    assert log.read_text().splitlines()[-1] == "neurogame serve: Panic has ended the thread of the model"
+
+
+@pytest.mark.attack(point=2)
 def test_a_dead_engine_is_said_by_an_application_of_ones_own():
     with TestClient(create_app(Held())) as client:
         client.app.state.engine.observe = lambda *_: 1 / 0
@@ -402,9 +587,15 @@ def nli():
     return NLI(tiny.model(), tiny.tokenizer(), name="tiny")
 
 
-@pytest.mark.parametrize("method", ["input", "presence", "occlusion"])
+# Methods of one pass, or one forward and one backward pass.
+AT_ONCE = {"game", "attention", "random"}
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_methods_of_many_passes_can_be_stopped(nli, method):
-    """At the second pass already; all others count their passes by the same `Passes.add`."""
+    """At the second pass already; a new method counts its passes by `Passes`, or belongs to AT_ONCE."""
+    if method not in methods_for(nli.model):
+        pytest.skip(f"needs {' and '.join(METHODS[method].needs)}")
     seen = []
 
     def stop():
@@ -414,10 +605,25 @@ def test_methods_of_many_passes_can_be_stopped(nli, method):
 
     token = between_passes.set(stop)
     try:
-        with pytest.raises(BusyError, match="stop"):
+        if method in AT_ONCE:
             nli.explain(*PAIR.values(), method=method)
+        else:
+            with pytest.raises(BusyError, match="stop"):
+                nli.explain(*PAIR.values(), method=method)
     finally:
         between_passes.reset(token)
+
+
+@pytest.mark.parametrize("samples", [None, 40])
+def test_the_decision_game_on_the_head_can_be_stopped_in_every_block(nli, monkeypatch, samples):
+    monkeypatch.setattr(decision, "_BLOCK", 16)
+    seen, words = [], "two dogs sleep . " * 4
+    token = between_passes.set(lambda: seen.append(1))
+    try:
+        found = nli.explain(words, "the dogs run .", method="decision", samples=samples)
+    finally:
+        between_passes.reset(token)
+    assert len(seen) >= found.diagnostics["head_passes"] / 16
 
 
 def test_settings_have_a_deadline():

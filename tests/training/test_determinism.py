@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
-from kinds import KINDS, LONG, SHORT, system
+from kinds import GAMES, KINDS, LONG, SHORT, system
 from test_explanation_methods import FEW
 from test_training import configure, distance, made, weights, workshop  # noqa: F401  fixtures
 
@@ -64,7 +64,7 @@ def said(nli, method):
 # Predictions
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *GAMES])
 def test_predictions_do_not_depend_on_the_batch(kind):
     """Batch size, batch mates, padding, order, threads: rounding at most; the same call: nothing at all."""
     nli = system(kind)

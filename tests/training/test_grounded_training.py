@@ -1,16 +1,19 @@
 """Training a model and its game together: the objective by hand, the toy language, warm starts, resumed runs."""
 
 import copy
+import json
 import shutil
+from typing import NamedTuple
 
 import pytest
 import tiny
 import torch
 from safetensors.torch import load_file
 from test_learning import BERT, bert_tokenizer
+from test_many_processes import TORCHRUN, launched
 from test_training import configure, distance, workshop, write_pairs  # noqa: F401  fixtures
-from test_training_run import history
-from transformers import BertConfig, BertModel
+from test_training_run import history, written
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 
 from neurogame.data import generate
 from neurogame.data.batching import encode
@@ -22,14 +25,17 @@ from neurogame.explanation.removal import evaluate
 from neurogame.grounding import centred, draw, r_squared
 from neurogame.grounding.fitting import empty_logits
 from neurogame.grounding.texts import WORDS, CollateWords, WordRows, players_of
+from neurogame.labels import LABELS
 from neurogame.nli import NLI, load
 from neurogame.training import ConfigError, train
-from neurogame.training.build import build, encoded_training, read_splits, teacher
+from neurogame.training.build import build, has_new_game, read_splits, teacher, training_rows
 from neurogame.training.config import GroundingSection, dump_config, parse_config
 from neurogame.training.grounding import GroundedRows, coalition_r2, fit_to_answers, grounding_loss
 from neurogame.training.randomness import derive
+from neurogame.training.warm_start import learn_labels
 
 SMALL = {"readout": "game", "players": "words", "readout_heads": 8, "readout_dim": 3, "readout_width": 16}
+GAMES = {"readout": "game", "players": "words", "readout_heads": 24, "readout_dim": 3, "readout_width": 64}
 
 
 # --- the objective --------------------------------------------------------------------------------------------------
@@ -225,10 +231,9 @@ def language(tmp_path_factory):
 def regrown(language, name, *, steps, weight, masked, warm=150):
     """A run that gives the trained model a game in the place of its classifier."""
     configured, folder = language
-    games = {"readout": "game", "players": "words", "readout_heads": 24, "readout_dim": 3, "readout_width": 64}
     return configured(
         name,
-        {"encoder": str(folder), "head": "mean", "options": games},
+        {"encoder": str(folder), "head": "mean", "options": GAMES},
         max_steps=steps,
         evaluate_every=20,
         learning_rate=2e-4,
@@ -242,7 +247,7 @@ def warmed(config):
     splits = read_splits(config.data)
     model, tokenizer = build(config, splits)
     section = config.training.grounding
-    found = fit_to_answers(model, teacher(config), tokenizer, splits.train, section, 32, seed=config.seed)
+    found = fit_to_answers(model, teacher(config, model), tokenizer, splits.train, section, 32, seed=config.seed)
     return model, tokenizer, splits, found
 
 
@@ -289,19 +294,113 @@ def test_polish_fits_the_game_to_the_model_that_came_out(language):
     assert float((NLI(model, tokenizer).logits(pairs).argmax(-1) == said).float().mean()) > 0.8
 
 
-def test_only_a_trained_model_teaches(language):
+def plain(language, name, **options):
+    """A run from the encoder with random weights."""
     configured, folder = language
-    section = {"max_steps": 1, "grounding": {}}
-    plain = configured("plain", {"encoder": str(folder.parent.parent / "encoder"), "options": SMALL}, **section)
-    assert teacher(plain) is None
-    assert teacher(regrown(language, "x", steps=1, weight=0.1, masked=0.1)).config.readout == "ffn"
+    model = {"encoder": str(folder.parent.parent / "encoder"), "head": "mean", "options": GAMES}
+    return configured(name, model, **options)
+
+
+def test_only_a_trained_model_teaches(language):
+    config = plain(language, "plain", max_steps=1, grounding={})
+    assert has_new_game(config)
+    assert teacher(config, build(config, read_splits(config.data))[0]) is None
+    config = regrown(language, "x", steps=1, weight=0.1, masked=0.1)
+    assert has_new_game(config)
+    assert teacher(config, build(config, read_splits(config.data))[0]).config.readout == "ffn"
+
+
+def test_a_plain_encoder_gets_a_grounded_game(language):
+    """Nobody teaches: the head learns from the labels first, on the frozen encoder. Before, R² stayed at 0."""
+    section = {"weight": 0.5, "masked": 0.1, "two_sided": True, "warm_steps": 300, "warm_texts": 1000, "dev_pairs": 60}
+    config = plain(language, "from_plain", max_steps=150, evaluate_every=50, learning_rate=1e-3, grounding=section)
+    metrics = train(config, show_progress=False)
+    assert metrics["coalition_r2"] > 0.5
+    assert max(e["eval_accuracy"] for e in metrics["history"] if "eval_accuracy" in e) > 0.85
+    assert load(config.folder / "model").model.config.readout_r2 == metrics["coalition_r2"]
+
+
+def test_labels_teach_a_head_on_a_frozen_encoder(language):
+    config = plain(language, "labels", max_steps=1, grounding={"warm_steps": 60, "warm_texts": 200})
+    splits = read_splits(config.data)
+    ends = []
+    for _ in range(2):
+        model, tokenizer = build(config, splits)
+        before = copy.deepcopy(model.state_dict())
+        passes = []
+        section, options = config.training.grounding, {"seed": config.seed, "progress": passes.append}
+        learn_labels(model, tokenizer, splits.train, section, 32, **options)
+        ends.append(model.state_dict())
+    assert sum(passes) == 200 * 3
+    assert all(torch.equal(x, ends[1][name]) for name, x in ends[0].items())  # the seed decides
+    for name, x in before.items():
+        assert torch.equal(x, ends[0][name]) == name.startswith("encoder."), name
+    assert not model.training
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_a_classifier_of_transformers_teaches(language, tmp_path, order):
+    """Its answers are the goal, by the names of its labels."""
+    configured, folder = language
+    encoder, names = folder.parent.parent / "encoder", [LABELS[i] for i in order]
+    theirs = BertForSequenceClassification.from_pretrained(encoder, num_labels=3)
+    with torch.no_grad():
+        theirs.classifier.weight.normal_(generator=torch.Generator().manual_seed(0))
+        tokenizer, pairs = AutoTokenizer.from_pretrained(encoder), list(generate(60, seed=3))
+        texts = [pair.premise for pair in pairs], [pair.hypothesis for pair in pairs]
+        logits = theirs.eval()(**tokenizer(*texts, padding=True, return_tensors="pt")).logits
+        theirs.classifier.bias -= logits.median(0).values  # so that every label is given to some
+    theirs.config.id2label, theirs.config.label2id = dict(enumerate(names)), {name: i for i, name in enumerate(names)}
+    NLI(theirs, tokenizer).save_pretrained(tmp_path / "theirs")
+    model = {"encoder": str(tmp_path / "theirs"), "head": "mean", "options": GAMES}
+    config = configured("theirs", model, max_steps=1, grounding={"warm_steps": 150, "warm_texts": 300})
+    model, tokenizer, splits, found = warmed(config)
+    assert found["r2_whole"] > 0.5
+    pairs = [(pair.premise, pair.hypothesis) for pair in splits.dev]
+    wanted, said = load(tmp_path / "theirs").predict(pairs), NLI(model, tokenizer).predict(pairs)
+    same = [one.label == other.label for one, other in zip(wanted, said, strict=True)]
+    assert sum(same) / len(same) > 0.8
+    assert len({one.label for one in wanted}) > 1  # or the test shows little
+
+
+def test_labels_of_another_kind_do_not_teach(language, tmp_path, caplog):
+    configured, folder = language
+    encoder = folder.parent.parent / "encoder"
+    BertForSequenceClassification.from_pretrained(encoder, num_labels=2).save_pretrained(tmp_path / "two")
+    AutoTokenizer.from_pretrained(encoder).save_pretrained(tmp_path / "two")
+    model = {"encoder": str(tmp_path / "two"), "head": "mean", "options": GAMES}
+    config = configured("two", model, max_steps=1, grounding={})
+    assert teacher(config, build(config, read_splits(config.data))[0]) is None
+    assert "are not those of the run (entailment, neutral, contradiction)" in caplog.text
+    assert "learns from the labels" in caplog.text
+
+
+class Swings(NamedTuple):
+    """Swing words of some pairs: named and right, named, there by deletion of each word."""
+
+    right: int
+    named: int
+    true: int
+
+
+def swings(nli, config, *, check):
+    """On the first 20 pairs of dev."""
+    right = named = true = 0
+    for pair in list(read_splits(config.data).dev)[:20]:
+        reading = read(nli, pair.premise, pair.hypothesis, "word")
+        answers = evaluate(reading, ~torch.eye(len(reading.units.read), dtype=torch.bool)).argmax(-1)
+        there = {reading.units.read[i] for i in (answers != reading.logits.argmax()).nonzero().flatten().tolist()}
+        said = set(nli.explain(pair.premise, pair.hypothesis, check=check).swing)
+        right, named, true = right + len(said & there), named + len(said), true + len(there)
+    return Swings(right, named, true)
 
 
 def test_grounding_makes_the_game_predict_the_model(language):
     grounded = regrown(language, "grounded", steps=100, weight=0.5, masked=0.1)
     control = regrown(language, "control", steps=40, weight=0.0, masked=0.0)
     start = r2_on_dev(grounded, *warmed(grounded)[:3])
-    found, other = (train(config, show_progress=False)["history"] for config in (grounded, control))
+    metrics = [train(config, show_progress=False) for config in (grounded, control)]
+    found, other = (run["history"] for run in metrics)
     r2, without = ([e["eval_coalition_r2"] for e in entries if "eval_coalition_r2" in e] for entries in (found, other))
     accuracy = [e["eval_accuracy"] for e in found if "eval_accuracy" in e]
     assert len(r2) == len(accuracy) == 5
@@ -313,10 +412,25 @@ def test_grounding_makes_the_game_predict_the_model(language):
     assert accuracy[-1] > 0.85
     nli = load(grounded.folder / "model")
     assert nli.model.config.readout == "game"
+    assert nli.model.config.readout_grounded is True
+    assert nli.model.config.readout_r2 == metrics[0]["coalition_r2"] == pytest.approx(max(r2), abs=0.2)
+    measured = json.loads((grounded.folder / "metrics.json").read_text())["coalition_r2"]
+    for page in ("report.md", "model/README.md"):
+        assert f"R² of the game on coalitions of words of dev: {measured:.3f}" in (grounded.folder / page).read_text()
     pair = read_splits(grounded.data).dev[0]
     ex = nli.explain(pair.premise, pair.hypothesis)
     assert (ex.method, ex.diagnostics["grounded"]) == ("decision", "readout")
+    assert ex.diagnostics["r2"] == measured
     assert sum(ex.shapley) == pytest.approx(ex.diagnostics["total"], abs=1e-4)
+    # swing words: all that are named after the check do swing, and nearly all that swing are named
+    other = load(control.folder / "model")
+    checked, named, unchecked = (
+        swings(which, grounded, check=check) for which, check in ((nli, True), (nli, False), (other, False))
+    )
+    assert checked.true >= 20
+    assert checked.right == checked.named
+    assert checked.right >= 0.8 * checked.true
+    assert named.right / named.true > unchecked.right / unchecked.true
 
 
 # --- runs -----------------------------------------------------------------------------------------------------------
@@ -363,6 +477,47 @@ def test_resumed_is_uninterrupted(configure, workshop, old, options):  # noqa: F
     assert [e["step"] for e in found["history"] if "eval_coalition_r2" in e] == [3, 6, 9]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["a trained model", "an encoder"])
+def test_two_processes_ground_what_one_grounds(configure, workshop, old, start):  # noqa: F811
+    """The effective batch is the same (two processes, or two micro-batches), so are the weights, within 1e-6."""
+    section = {**GROUNDING, "share": 0.5, "two_sided": True, "polish_steps": 5, "polish_texts": 32}
+    settings = {"epochs": 2, "batch_size": 4, "ema": 0.9, "checkpoint_every": 2, "keep": 9, "calibrate": False}
+    model = {"encoder": old if start == "a trained model" else workshop.encoder, "options": SMALL}
+    settings |= {"train": workshop.ragged, "model": model, "learning_rate": 1e-3, "grounding": section}
+    alone, shared = configure(accumulation=2, **settings), configure(**settings)
+    expected = train(alone, show_progress=False)
+    done = launched(*TORCHRUN, "-m", "neurogame", "train", "--config", written(shared), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((shared.folder / "metrics.json").read_text())
+    assert found["steps"] == expected["steps"] > 2
+    assert distance(*(load_file(run.folder / "model" / "model.safetensors") for run in (shared, alone))) < 1e-6
+    for ours, theirs in zip(history(found), history(expected), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+    assert found["coalition_r2"] == pytest.approx(expected["coalition_r2"], abs=1e-4)
+
+
+@pytest.mark.parametrize("removal", ["delete", "mask", "pad"])
+def test_a_run_writes_down_how_it_removed_words(configure, old, removal, capsys):  # noqa: F811
+    """Into the model's configuration, with its R²; nothing is shown where no progress is asked for."""
+    section = {**GROUNDING, "removal": removal, "polish_steps": 2, "polish_texts": 32}
+    config = configure(model={"encoder": old, "options": SMALL}, max_steps=1, grounding=section, calibrate=False)
+    metrics = train(config, show_progress=False)
+    kept = json.loads((config.folder / "model" / "config.json").read_text())
+    assert (kept["readout_removal"], kept["readout_grounded"]) == (removal, True)
+    assert kept["readout_r2"] == metrics["coalition_r2"]
+    shown = capsys.readouterr().err
+    assert "polish" not in shown
+    assert "warm start" not in shown
+
+
+def test_a_game_that_is_trained_without_grounding_says_so(configure, old):  # noqa: F811
+    config = configure(model={"encoder": old, "options": SMALL}, max_steps=1, calibrate=False)
+    assert "coalition_r2" not in train(config, show_progress=False)
+    kept = json.loads((config.folder / "model" / "config.json").read_text())
+    assert (kept["readout_grounded"], kept["readout_r2"]) == (False, None)
+
+
 def test_the_same_run_twice_and_another_seed(configure, old):  # noqa: F811
     settings = {"max_steps": 2, "model": {"encoder": old, "options": SMALL}, "calibrate": False}
     configs = [configure(grounding=GROUNDING, **settings) for _ in range(3)]
@@ -393,20 +548,23 @@ def test_rows_of_a_grounded_run_have_words(configure, old):  # noqa: F811
     config = configure(model={"encoder": old, "options": SMALL}, grounding=GROUNDING)
     splits = read_splits(config.data)
     model, tokenizer = build(config, splits)
-    assert isinstance(encoded_training(config, splits, tokenizer, model), GroundedRows)
+    assert isinstance(training_rows(config, splits, tokenizer, model), GroundedRows)
     without = configure(model={"encoder": old, "options": SMALL})
-    assert WORDS not in encoded_training(without, splits, tokenizer, model)[0]
+    assert WORDS not in training_rows(without, splits, tokenizer, model)[0]
 
 
-def test_a_game_goes_on_as_it_was_built(configure, tmp_path):  # noqa: F811
+def test_a_game_goes_on_as_it_was_built(configure, tmp_path, caplog):  # noqa: F811
     tiny.game_model().save_pretrained(tmp_path / "game")
     tiny.tokenizer().save_pretrained(tmp_path / "game")
-    config = configure(model={"encoder": str(tmp_path / "game"), "options": SMALL}, grounding=GROUNDING)
+    model = {"encoder": str(tmp_path / "game"), "options": SMALL}
+    config = configure(model=model, grounding=GROUNDING, max_steps=1)
     splits = read_splits(config.data)
     model, _ = build(config, splits)
     saved = load_file(tmp_path / "game" / "model.safetensors")
     assert all(torch.equal(x, model.state_dict()[name]) for name, x in saved.items())
-    assert teacher(config) is None
+    assert not has_new_game(config)
+    train(config, show_progress=False)
+    assert f"warm_steps = 6 has no effect: {tmp_path / 'game'} has a game already" in caplog.text
     for options, part in (
         ({"readout": "ffn"}, "model.readout"),
         ({**SMALL, "readout_heads": 9}, "model.readout_heads"),

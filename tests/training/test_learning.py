@@ -14,7 +14,7 @@ from neurogame import DamForSequenceClassification, EsimForSequenceClassificatio
 from neurogame.data import collate, encode, generate
 from neurogame.labels import ID2LABEL, LABEL2ID
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
-from neurogame.modeling.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 
 HEADS = ("neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget")
 GOAL = 0.95

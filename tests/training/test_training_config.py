@@ -185,7 +185,14 @@ def test_an_empty_section_has_the_defaults():
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("a: [", "not valid YAML"), ("- a\n- b\n", "found list"), ("", "found NoneType"), ("\xff", "YAML")],
+    [
+        ("a: [", "not valid YAML"),
+        ("- a\n- b\n", "found list"),
+        ("", "found NoneType"),
+        ("\xff", "YAML"),
+        ("seed: 1\nseed: 2\n", "seed is given twice"),
+        ("training: {epochs: 1, epochs: 2}\n", "epochs is given twice"),
+    ],
 )
 def test_files_that_are_no_run(tmp_path, text, part):
     path = tmp_path / "run.yaml"
@@ -215,6 +222,7 @@ def test_overrides(tmp_path):
         ("training.epochs", "expected key=value"),
         ("=3", "expected key=value"),
         ("training.epochs=[", "not valid YAML"),
+        ("training={epochs: 1, epochs: 2}", "not valid YAML"),
         ("name.first=x", "name is not a section"),
         ("training.epoch=3", "unknown key; allowed: optimizer, epochs"),
         ("training.epochs=none", "number"),

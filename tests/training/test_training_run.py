@@ -258,7 +258,7 @@ def test_a_run_that_stopped_for_want_of_patience_stays_stopped(configure, monkey
     values = iter((0.5, 0.6, 0.5, 0.9, 0.9))
     monkeypatch.setattr(runs, "measure", lambda _: {"accuracy": next(values), "loss": 1.0})
 
-    def die(*_):
+    def die(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import neurogame
-from neurogame.cli import benchmark, evaluate, explain, export, ground, info, predict, serve, train
+from neurogame.cli import benchmark, evaluate, explain, export, garbage, ground, info, predict, serve, train
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 
@@ -51,4 +51,5 @@ def main() -> None:
     """Entry point of the `neurogame` command."""
     for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a letter gets its number, not a traceback
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    app()
+    with garbage.postponed():
+        app()

@@ -17,8 +17,12 @@ app = typer.Typer(help="Measure, and compare with what else there is.", no_args_
 
 def _measure(name: str, figure: Path | None, *, as_json: bool, **options: Any) -> None:
     """Run `neurogame_bench.NAME`: progress to stderr, the table or JSON to stdout, the figure to its file."""
+    from neurogame.writing import figure_format
+
     module = import_module(f"neurogame_bench.{name}")
     with common.one_line(f"benchmark {name}"):
+        if figure is not None:
+            figure_format(figure)  # refused now, not when all is measured
         with _progress(f"benchmark {name}") as progress:
             results = module.run(progress=progress, **options)
         if figure is not None:
@@ -110,7 +114,7 @@ def benchmark_explanations(
     """How faithful and how plausible explanations are, method by method, beside random orders and people."""
     with common.one_line("benchmark explanations"):
         common.check_figure(figure)
-    common.quiet()
+    common.begin()
     chosen: dict[str, Any] = {"model": model, "data": data, "rationales": rationales, "root": root, "hub": hub}
     chosen |= {
         "limits": _limits(limits),

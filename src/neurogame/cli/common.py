@@ -28,6 +28,7 @@ from rich.progress import (
 )
 
 from neurogame import extras
+from neurogame.cli import garbage
 from neurogame.places import folder_of
 from neurogame.printing import printable
 
@@ -91,11 +92,15 @@ _COLUMN = re.compile(r"columns=\{'(\w+)': '(.*?)'\}")
 _CONTROL = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def quiet() -> None:
-    """transformers' own bars and reports off; it is imported here and not above, so that --help is quick."""
+def begin() -> None:
+    """After the imports of a verb: transformers' own bars and reports off, garbage collection on.
+
+    transformers is imported here and not above, so that --help is quick.
+    """
     from neurogame.modeling import loading
 
     loading.quiet()
+    garbage.resume()
 
 
 def console(width: int) -> Console:
@@ -159,8 +164,8 @@ def print_json(content: Any) -> None:
 
 
 def safe_json(content: Any, *, indent: int | None = None) -> str:
-    """JSON with control characters escaped, so that a terminal can show it."""
-    text = json.dumps(content, ensure_ascii=False, indent=indent)
+    """JSON with control characters escaped, so that a terminal can show it; NaN, which JSON does not have, raises."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -200,6 +205,12 @@ def check_model(model: str | None, backend: str = "torch") -> None:
             raise FileNotFoundError(f"no folder at {model}; --backend onnx opens folders that `neurogame export` wrote")
     elif model is not None:
         folder_of(model)
+
+
+def check_explainer(explainer: Path | None) -> None:
+    """A missing folder is reported before torch is imported."""
+    if explainer is not None and not explainer.expanduser().is_dir():
+        raise FileNotFoundError(f"--explainer {explainer}: no such folder; `neurogame ground` writes one")
 
 
 def check_source(source: str, columns: dict[str, str] | None) -> None:

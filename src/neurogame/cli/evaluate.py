@@ -79,7 +79,7 @@ def evaluate(
         from neurogame import evaluation  # torch comes here, after everything that may be missing
         from neurogame.nli import load
 
-        common.quiet()
+        common.begin()
         _check_output(output)
         others = [] if against is None else list(evaluation.load_predictions(against))
         options: dict[str, Any] = {"batch_size": batch_size, "calibration": calibration, "bins": bins, "seed": seed}
@@ -138,7 +138,7 @@ def _check_output(output: Path | None) -> None:
 
 
 def _distinct(sets: list[Any], given: list[str]) -> list[Any]:
-    """Files of the same name in two folders are told apart by their paths."""
+    """Files of the same name in two folders are called by their paths."""
     names = [data.name for data in sets]
     named = zip(sets, given, strict=True)
     return [replace(data, name=path) if names.count(data.name) > 1 else data for data, path in named]

@@ -11,6 +11,7 @@ import typer
 
 from neurogame import extras
 from neurogame.cli import common
+from neurogame.places import check_page
 from neurogame.printing import cut
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def explain(
         raise typer.BadParameter("--column, --limit, --resume and --output are for a FILE, not for one pair")
     with common.one_line("explain"):
         common.check_figure(figure, "explain")
-        _check_page(html)
+        if html is not None:
+            check_page(html.expanduser())
         _check(opening, method)
         _pair(text, hypothesis, opening, question, html, figure, kind, as_json=as_json, details=details)
 
@@ -137,9 +139,9 @@ def _is_single(opening: dict[str, Any]) -> bool:
         if opening["backend"] == "onnx":
             place, name = Path(opening["model"]), "game.json"  # as `export.folder.GAME`
     try:
-        papers = json.loads((Path(place).expanduser() / name).read_text(encoding="utf-8"))
-        return bool(papers.get("parts") == 1)
-    except (OSError, TypeError, ValueError, AttributeError):  # there is none: opening it says what is wrong
+        metadata = json.loads((Path(place).expanduser() / name).read_text(encoding="utf-8"))
+        return bool(metadata.get("parts") == 1)
+    except (OSError, TypeError, ValueError, AttributeError):  # missing or damaged, which opening it reports
         return False
 
 
@@ -162,22 +164,10 @@ def _check_file(text: str) -> None:
 def _check(opening: dict[str, Any], method: str | None) -> None:
     """What can be refused without torch: a model or an explainer that is not there, an extra that is missing."""
     common.check_model(opening["model"], opening["backend"])
-    explainer = opening["explainer"]
-    if explainer is not None and not explainer.expanduser().is_dir():
-        raise FileNotFoundError(f"--explainer {explainer}: no such folder; `neurogame ground` writes one")
+    common.check_explainer(opening["explainer"])
     spelled = "_".join((method or "").casefold().replace("-", " ").replace("_", " ").split())
     if spelled in _NEEDS:
         extras.check("explain", *_NEEDS[spelled])
-
-
-def _check_page(html: Path | None) -> None:
-    if html is None:
-        return
-    goal = html.expanduser()
-    if goal.is_dir():
-        raise IsADirectoryError(f"{goal} is a folder; the page is a file, as in {goal / 'report.html'}")
-    if not goal.parent.is_dir():
-        raise FileNotFoundError(f"{goal}: the folder {goal.parent} does not exist")
 
 
 def _say_method(nli: "NLI", method: str | None) -> None:
@@ -209,7 +199,7 @@ def _pair(
     from neurogame.nli import load
     from neurogame.validation import check_choice
 
-    common.quiet()
+    common.begin()
     check_choice("kind", kind, figures.Kind)
     nli = load(opening.pop("model"), **opening)
     _say_method(nli, question["method"])
@@ -239,7 +229,7 @@ def _file(
     from neurogame.explanation import collection
     from neurogame.nli import load
 
-    common.quiet()
+    common.begin()
     streamed = as_json and output is None
     folder = output or Path(f"{'stdin' if source == '-' else Path(source.removesuffix('.gz')).stem}-explained")
     if streamed:

@@ -71,12 +71,11 @@ def export(
         common.check_model(None if model == EMBEDDED else model)
         if output is not None and output.exists():
             raise FileExistsError(f"{output} exists already; an export never overwrites a folder")
-        if explainer is not None and not explainer.expanduser().is_dir():
-            raise FileNotFoundError(f"--explainer {explainer}: no such folder; `neurogame ground` writes one")
+        common.check_explainer(explainer)
         from neurogame.export import export as write
         from neurogame.nli import load
 
-        common.quiet()
+        common.begin()
         opened = None if model == EMBEDDED else model
         nli = load(opened, label_names=common.listed(model_labels), device="cpu", explainer=explainer)
         folder = output or Path(f"{Path(nli.name).name}-onnx{'-int8' if quantize else ''}")

@@ -35,7 +35,9 @@ def ground(
     level: Annotated[
         str, typer.Option(metavar="word|token|sentence", help="What is taken out and gets a number.")
     ] = "word",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the passes of an interrupted run.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run behind its last forward pass.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")] = 0,
     bf16: Annotated[
         bool, typer.Option("--bf16", help="Read the texts in bfloat16: faster on newer processors.")
@@ -105,7 +107,7 @@ def _ground(
     from neurogame.nli import load
     from neurogame.validation import check_choice
 
-    common.quiet()
+    common.begin()
     check_choice("removal", fitting["removal"], Mode)
     chosen = random.Random(fitting["seed"]).sample(pairs, min(limit, len(pairs)))  # noqa: S311
     nli = load(model, **opening)
@@ -125,7 +127,7 @@ def _check_resume(keep: Path, *, resume: bool) -> None:
     """An interrupted run is resumed only if that is asked for, and the other way round."""
     begun = keep.with_name(f"{keep.name}.part.journal").exists()
     if begun and not resume:
-        raise FileExistsError(f"{keep}.part holds an interrupted run; --resume goes on with it, or delete it")
+        raise FileExistsError(f"{keep}.part holds an interrupted run; --resume continues it, or delete it")
     if resume and not begun:
         raise FileNotFoundError(f"there is no {keep}.part of an interrupted run: there is nothing to resume")
 
@@ -133,14 +135,18 @@ def _check_resume(keep: Path, *, resume: bool) -> None:
 def _texts(name: str, reading: dict[str, Any]) -> list[Any]:
     """Single texts of a file that has such, pairs of any other; a name is that of a set of pairs."""
     from neurogame.data import load as load_data
-    from neurogame.data.pairs import Malformed
+    from neurogame.data.pairs import DataError, Malformed
     from neurogame.data.texts import is_single, iterate_texts
 
     columns = reading.get("columns") or {}
     if Path(name).is_file() and is_single(name, columns):
-        rows = iterate_texts(name, column=columns.get("text"), on_error="skip")
-        texts = [row.text for row in rows if not isinstance(row, Malformed)]
+        texts = []
+        for row in iterate_texts(name, column=columns.get("text"), on_error="skip"):
+            if not isinstance(row, Malformed):
+                texts.append(row.text)
+            elif row.is_end:
+                raise DataError(f"{row}; an unknown number of texts is missing")
         if not texts:
-            raise ValueError(f"{name}: no row is a text")
+            raise DataError(f"{name}: no row is a text")
         return texts
     return list(load_data(name, require_label=False, **reading))

@@ -68,7 +68,7 @@ def predict(
         from neurogame import prediction
         from neurogame.nli import load
 
-        common.quiet()
+        common.begin()
         part = _part(shard)
         prediction.check(file, output, mapping, resume=resume, shard=part)
         done = prediction.already(output, part) if resume and output is not None else None

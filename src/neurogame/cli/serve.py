@@ -58,16 +58,15 @@ def serve(
         bool, access("--log-text", help="Log what was asked; without it no text of a user is kept anywhere.")
     ] = False,
 ) -> None:
-    """Open the page and the JSON API in a browser's reach: predict, explain, strike out words, turn the temperature.
+    """Serve a web page and a JSON API: predict, explain, strike out words, change the temperature.
 
-    `/health` and `/metrics` (for Prometheus) say how it is; the log, a line of JSON per request, goes to stderr.
-    Ctrl-C or SIGTERM ends it, once all who wait are answered.
+    `/health` and `/metrics` (for Prometheus) report the state; the log, a line of JSON per request, goes to stderr.
+    Ctrl-C or SIGTERM stops the server once all queued requests are answered.
     """
     with common.one_line("serve"):
         extras.check("serve")
         common.check_model(model, backend)
-        if explainer is not None and not explainer.expanduser().is_dir():
-            raise FileNotFoundError(f"--explainer {explainer}: no such folder; `neurogame ground` writes one")
+        common.check_explainer(explainer)
         from neurogame.serving import settings
 
         token = settings.token_of(token_file)
@@ -77,7 +76,7 @@ def serve(
         def say(line: str) -> None:
             typer.echo(f"neurogame serve: {line}", err=True)
 
-        common.quiet()
+        common.begin()
         server.serve(
             lambda: load(model, explainer=explainer, **common.opening(model_labels, device, backend)),
             host,

@@ -41,7 +41,7 @@ def train(
         from neurogame.training.build import read_splits
         from neurogame.training.config import parse_config
 
-        common.quiet()
+        common.begin()
         run = parse_config(content, str(config))
         if check:
             _say_extras(run)

@@ -11,7 +11,7 @@ from typing import Any
 
 from neurogame.data.pairs import DataError
 from neurogame.extras import need
-from neurogame.records import plain as plain
+from neurogame.records import plain
 
 _ROWS = 1024  # in memory at a time
 
@@ -34,7 +34,7 @@ class Columns:
         """(Number of the row, its columns).
 
         Args:
-            check: called with the names of the columns; raises if they cannot do.
+            check: called with the names of the columns; raises if one is missing.
 
         Raises:
             TruncatedFileError: the file is damaged.

@@ -10,10 +10,12 @@ import csv
 import gzip
 import json
 import math
+import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -21,6 +23,7 @@ from typing import IO, Any, Literal
 from neurogame.data import columnar
 from neurogame.data.columnar import Columns, TruncatedFileError
 from neurogame.data.pairs import DataError
+from neurogame.records import unique_keys
 
 Kind = Literal["csv", "tsv", "json", "parquet", "arrow"]
 Record = tuple[int, dict[str, Any] | str]
@@ -35,6 +38,8 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _LONGEST = 1 << 26  # characters of a field of CSV, and
 _SPAN = 64  # lines of a malformed row: one that is longer begins with a quote that is not closed, and holds other rows
+_BY_CHANCE = re.compile(r"\d[,;\t]\d|^[,;\t]|[,;\t]{2}|[,;\t]$")  # delimiters in prose: 1,000; or around nothing
+_SWALLOWED = 3  # lines of one row that look like rows of their own: so many are no accident
 
 
 def kind_of(path: str) -> Kind | None:
@@ -102,10 +107,11 @@ def records(lines: Lines | Columns, kind: Kind | None, check: Callable[[tuple[st
     Args:
         lines: the stream.
         kind: its format; None to guess it from the first character ("{" begins JSON lines).
-        check: called with the columns of a header; raises if they cannot do.
+        check: called with the columns of a header; raises if one is missing.
 
     Raises:
-        TruncatedFileError: a double quote opens and is not closed, so that the rows behind it are lost.
+        TruncatedFileError: a double quote opens and is not closed, or only by another stray one, so that the rows
+            behind it are lost.
     """
     if isinstance(lines, Columns):
         yield from lines.records(check)
@@ -143,7 +149,7 @@ def _json(lines: Lines, text: Iterator[str]) -> Iterator[Record]:
 
 def _decode(row: str) -> Any:
     """A line of JSON; what Python's reader accepts and JSON does not have (NaN, repeated keys) is refused."""
-    return json.loads(row, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once)
+    return json.loads(row, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=unique_keys)
 
 
 def _no_number(name: str) -> None:
@@ -157,14 +163,6 @@ def _finite(text: str) -> float:
     return number
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r:.60} is given twice")
-    return content
-
-
 def _table(lines: Lines, rows: Iterator[tuple[int, list[str] | str]], check: Callable[..., None]) -> Iterator[Record]:
     """Rows under a header, each as wide as the header."""
     _, header = next(rows, (0, ""))
@@ -173,7 +171,8 @@ def _table(lines: Lines, rows: Iterator[tuple[int, list[str] | str]], check: Cal
     if isinstance(header, str) or lines.undecodable:
         raise DataError(f"{lines.file}: the header is {'not UTF-8' if lines.undecodable else header}")
     names = tuple(name.strip() for name in header)
-    check(names)
+    unnamed = [place for place, name in enumerate(names) if not name]
+    check(tuple(name for place, name in enumerate(names) if name or place == unnamed[-1]))
     for line, fields in rows:
         undecodable, lines.undecodable = lines.undecodable, False
         if undecodable:
@@ -181,10 +180,10 @@ def _table(lines: Lines, rows: Iterator[tuple[int, list[str] | str]], check: Cal
         elif isinstance(fields, str):
             yield line, fields
         elif len(fields) != len(names):
-            _check_span(lines, line)
-            span = f" (through line {lines.number}: an unbalanced double quote?)" if lines.number > line else ""
-            yield line, f"{len(fields)} fields where the header has {len(names)}{span}"
-        else:
+            yield line, f"{len(fields)} fields where the header has {len(names)}{_through(lines, line)}"
+        elif len(unnamed) > 1 and any(fields[place].strip() for place in unnamed):
+            raise DataError(f"{lines.file}:{line}: two columns have no name, but values; name them in the header")
+        else:  # nameless columns without values are what a spreadsheet leaves at the right
             yield line, dict(zip(names, fields, strict=True))
 
 
@@ -196,9 +195,22 @@ def _unquoted(lines: Lines, text: Iterator[str]) -> Iterator[tuple[int, list[str
 
 
 def _quoted(lines: Lines, text: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
-    """CSV: a quoted field may hold delimiters, doubled quotes and line ends. The line of a row is its first."""
-    reader = csv.reader(text, delimiter=delimiter, strict=True)
+    """CSV: a quoted field may hold delimiters, doubled quotes and line ends. The line of a row is its first.
+
+    Raises:
+        TruncatedFileError: a row of several lines holds other rows.
+    """
     start = lines.number
+    header: _Header | None = None
+    swallowed = 0  # lines after the first of a row that look like rows
+
+    def counted() -> Iterator[str]:
+        nonlocal swallowed
+        for line in text:
+            swallowed += header is not None and lines.number > start and header.fits(line)
+            yield line
+
+    reader = csv.reader(counted(), delimiter=delimiter, strict=True)
     while True:
         try:
             fields = _next(reader)
@@ -207,18 +219,70 @@ def _quoted(lines: Lines, text: Iterator[str], delimiter: str) -> Iterator[tuple
         except csv.Error as error:
             if "end of data" in str(error) or "field limit" in str(error):
                 raise _unclosed(lines, start) from None
-            _check_span(lines, start)
-            yield start, f"not valid CSV: {error}"
+            _check_span(lines, start, swallowed)
+            yield start, f"not valid CSV: {error}{_through(lines, start)}"
         else:
             if any(field.strip() for field in fields[:1]) or len(fields) > 1:
-                yield start, fields
-        start = lines.number + 1
+                header = header or _Header.of(fields, delimiter)
+                yield start, fields if lines.number == start else _check_row(lines, start, fields, header, swallowed)
+        start, swallowed = lines.number + 1, 0
 
 
-def _check_span(lines: Lines, start: int) -> None:
-    """A malformed row of many lines has swallowed others: they must not be lost without an error."""
-    if lines.number - start >= _SPAN:
+@dataclass(frozen=True)
+class _Header:
+    """What a line has that is a row under a header."""
+
+    width: int
+    delimiter: str
+    spaced: bool  # blanks follow the delimiters, as in prose
+
+    @classmethod
+    def of(cls, names: Sequence[str], delimiter: str) -> "_Header":
+        return cls(len(names), delimiter, any(name.startswith(" ") for name in names[1:]))
+
+    def fits(self, line: str) -> bool:
+        """Whether a line looks like a row; with one column none does, as each would."""
+        return 0 < self.width - 1 == line.count(self.delimiter) and (self.spaced or f"{self.delimiter} " not in line)
+
+
+def _check_span(lines: Lines, start: int, swallowed: int) -> None:
+    """A malformed row of many lines, or of some that look like rows, has swallowed them: they are not lost silently."""
+    beyond = lines.number - start
+    if beyond >= _SPAN or (swallowed >= _SWALLOWED and 2 * swallowed > beyond):
         raise _unclosed(lines, start)
+
+
+def _check_row(lines: Lines, start: int, fields: list[str], header: _Header, swallowed: int) -> list[str] | str:
+    """The fields of a row of several lines, if none of them holds other rows between two stray quotes.
+
+    Three lines or more that look like rows, and most of a field, end the file. One or two that are all of it, but for
+    its ends, make the row malformed, if the file has three columns or more: prose has a comma without a blank now and
+    then.
+    """
+    if len(fields) != header.width:
+        _check_span(lines, start, swallowed)
+        return fields
+    for field in fields:
+        inner = [line for line in field.split("\n")[1:] if line.strip()]
+        rows = [line for line in inner if header.fits(line)]
+        if len(rows) >= _SWALLOWED and 2 * len(rows) > len(inner):
+            raise TruncatedFileError(
+                start,
+                f"not valid CSV: a double quote that opens here is closed in line {lines.number}, and {len(rows)} lines"
+                " between look like rows, which would be lost; write texts that hold such lines as .jsonl",
+            )
+        chance = header.width < 3 or any(_BY_CHANCE.search(line) for line in rows)
+        if rows and not chance and all(map(header.fits, inner[:-1])):
+            many = f"{len(rows)} {'line' if len(rows) == 1 else 'lines'}"
+            return f"a field holds {many} with as many fields as a row{_through(lines, start)}"
+    return fields
+
+
+def _through(lines: Lines, start: int) -> str:
+    """How far a malformed row reaches, where that is beyond its line."""
+    if lines.number == start:
+        return ""
+    return f" (through line {lines.number}, {lines.number - start + 1} lines: an unbalanced double quote?)"
 
 
 def _unclosed(lines: Lines, start: int) -> TruncatedFileError:

@@ -26,7 +26,7 @@ from itertools import product
 from typing import Any
 
 from neurogame.data.forms import Draw, Form, Language, balance, sentence
-from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed, unlike
+from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed, draw_new
 from neurogame.labels import LABELS
 
 KINDS = {
@@ -68,10 +68,10 @@ ADVERBS = ("today", "again", "early", "here")
 def negation() -> Language:
     """Worlds: (a of the subject, b of the subject). o and q are the opposites of a and b."""
 
-    def forms(said: str, index: int, *, truth: bool) -> tuple[Form, Form]:
+    def forms(state: str, index: int, *, truth: bool) -> tuple[Form, Form]:
         return (
-            Form(f"the {{s}} {{is}} {said}", lambda world: world[index] == truth),
-            Form(f"the {{s}} {{is}} not {said}", lambda world: world[index] != truth),
+            Form(f"the {{s}} {{is}} {state}", lambda world: world[index] == truth),
+            Form(f"the {{s}} {{is}} not {state}", lambda world: world[index] != truth),
         )
 
     def words(draw: Draw) -> dict[str, str]:
@@ -230,7 +230,7 @@ def generate(count: int, seed: int) -> PairDataset:
     pairs: dict[tuple[str, str], Pair] = {}
     for index in range(count):
         label, phenomenon = groups[index % len(groups)]
-        pair = unlike(partial(_pair, phenomenon, label, draw), pairs)
+        pair = draw_new(partial(_pair, phenomenon, label, draw), pairs)
         if pair is None:
             raise DataError(f"{count} pairs are more than the toy language has; allowed: up to some ten thousand")
         pairs[pair.premise, pair.hypothesis] = pair

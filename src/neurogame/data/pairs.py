@@ -171,7 +171,7 @@ class PairDataset(Sequence[Pair]):
         return replace(self, pairs=tuple(self.pairs[i] for i in indices))
 
 
-def unlike(
+def draw_new(
     make: Callable[[], Pair], known: Container[tuple[str, str]], fits: Callable[[Pair], bool] = lambda _: True
 ) -> Pair | None:
     """Draw pairs until one is new.

@@ -29,6 +29,9 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 
 
+_LONGEST, _LISTED = 40, 20  # characters of a column's name, and names, that an error shows
+
+
 @lru_cache(maxsize=64)
 def locate(names: tuple[str, ...], mapping: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """Our column names → the file's, for those that are there.
@@ -47,6 +50,26 @@ def locate(names: tuple[str, ...], mapping: tuple[tuple[str, str], ...]) -> dict
         if place is not None:
             places[ours] = place
     return places
+
+
+@lru_cache(maxsize=64)
+def repeated(names: tuple[str, ...], used: tuple[str, ...] = ()) -> str | None:
+    """What is wrong with names of columns of which two are the same; None: nothing.
+
+    Args:
+        names: all columns.
+        used: those that were found by a name in any case; no other may differ from one of them in case alone.
+    """
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            what = f"column {_shortened(name)!r} occurs twice" if name else "two columns have no name"
+            return f"{what}; found: {_listed(names)}"
+    for place in used:
+        alike = [name for name in names if name != place and name.lower() == place.lower()]
+        if alike:
+            both = f"{_shortened(place)!r} and {_shortened(alike[0])!r}"
+            return f"columns {both} differ in case alone; found: {_listed(names)}"
+    return None
 
 
 @dataclass(frozen=True)
@@ -70,24 +93,27 @@ class Rule:
         return locate(tuple(names), tuple(self.columns.items()))
 
     def missing(self, columns: Iterable[str]) -> str | None:
-        """What is wrong with these columns, and how to map others; None: they will do."""
+        """What is wrong with these columns, and how to map others; None if they suffice."""
         names = tuple(columns)
         places = self.places(names)
         label_needed = self.require_label or "label" in self.columns
         lacking = [ours for ours in ALIASES if ours not in places and (ours != "label" or label_needed)]
-        twice = [name for name in names if name and names.count(name) > 1] if len({*names}) < len(names) else []
         if lacking:
             return (
                 f"no column for {' and '.join(lacking)}; found: {_listed(names)}; needed: "
                 + "; ".join(f"{self.columns.get(ours) or ' or '.join(ALIASES[ours])}" for ours in lacking)
                 + f"; name yours as in columns={{{lacking[0]!r}: {_shortened(names[0] if names else '…')!r}}}"
             )
-        return f"column {twice[0]!r} occurs twice; found: {_listed(names)}" if twice else None
+        return self._repeated(names, places)
+
+    def _repeated(self, names: tuple[str, ...], places: Mapping[str, str]) -> str | None:
+        """Columns of one name, or of one but for its case where the case was not given."""
+        return repeated(names, tuple(place for ours, place in places.items() if self.columns.get(ours) != place))
 
     def row(self, record: Mapping[str, Any], file: str, line: int) -> Row:
         """The pair of a record, or why there is none."""
         places = self.places(record)
-        reason = self.missing(record) if len(places) < len(ALIASES) else None
+        reason = self.missing(record) if len(places) < len(ALIASES) else self._repeated(tuple(record), places)
         if reason is None:
             premise, hypothesis = record[places["premise"]], record[places["hypothesis"]]
             reason = text_fault("premise", premise) or text_fault("hypothesis", hypothesis)
@@ -140,6 +166,15 @@ def iterate(
             and so does one whose label cannot be read.
         on_error: "raise" a `DataError` at the first row that is not a pair, or "skip": it comes as `Malformed`.
             The last one has `is_end` where the file is cut, the disk fails, or a quote of a CSV is never closed.
+
+    Returns:
+        A generator of `Pair`, `NoGold` and `Malformed`; close it to close the file.
+
+    Raises:
+        DataError: there is no such file, a column is missing, or, with on_error="raise", a row is malformed.
+
+    Example:
+        >>> sum(isinstance(row, Pair) for row in iterate("pairs.csv", on_error="skip"))  # doctest: +SKIP
     """
     rule = Rule(columns or {}, label_names, require_label)
     if on_error not in ("raise", "skip"):
@@ -176,7 +211,7 @@ def _stream(path: str, rule: Any, *, fatal: bool) -> Generator[Any, None, None]:
         except DAMAGE as error:
             rows += 1
             line = error.line if isinstance(error, TruncatedFileError) else lines.number + 1
-            row = Malformed(file, line, f"the file is truncated or damaged: {error}", is_end=True)
+            row = damaged(file, line, error)
             if fatal:
                 raise DataError(str(row)) from error
             yield row
@@ -184,6 +219,11 @@ def _stream(path: str, rule: Any, *, fatal: bool) -> Generator[Any, None, None]:
         raise DataError(f"{file}: no rows" + (" below the header" if lines.number else ", the file is empty"))
     if unusable:
         raise DataError(f"{file}: in none of {rows} rows: {unusable}")
+
+
+def damaged(file: str, line: int, error: BaseException) -> Malformed:
+    """The last row of a file that cannot be read to its end."""
+    return Malformed(file, line, f"the file is truncated or damaged: {error}", is_end=True)
 
 
 def read(
@@ -204,10 +244,20 @@ def read(
         columns: see `iterate`.
         label_names: see `iterate`.
         require_label: rows without gold label are dropped and counted; otherwise kept with label None.
-        on_error: "raise" at the first malformed row, or "skip" and record it.
+        on_error: "raise" at the first malformed row, or "skip" and record it. A file that is cut, and a quote of a
+            CSV that is never closed, raise in both cases: nobody knows how many rows are missing.
         name: of the data set; the file's without suffix by default.
         limit: stop after so many pairs.
         keep: only the pairs for which this holds.
+
+    Returns:
+        The pairs in order, with what was dropped.
+
+    Raises:
+        DataError: as of `iterate`, or no pair is left.
+
+    Example:
+        >>> read("pairs.csv", columns={"premise": "text_a"}).summary()  # doctest: +SKIP
     """
     file = fspath(path)
     rows = iterate(file, columns=columns, label_names=label_names, require_label=require_label, on_error=on_error)
@@ -222,7 +272,18 @@ def collect(
     limit: int | None = None,
     keep: Callable[[Pair], bool] | None = None,
 ) -> PairDataset:
-    """Rows as a data set with at least one pair."""
+    """Rows as a data set with at least one pair.
+
+    Args:
+        rows: closed when all are read, or the limit is reached.
+        name: of the data set.
+        source: where it came from.
+        limit: stop after so many pairs.
+        keep: only the pairs for which this holds.
+
+    Raises:
+        DataError: no pair is left.
+    """
     check_limit(limit)
     pairs: list[Pair] = []
     malformed: list[Malformed] = []
@@ -232,6 +293,8 @@ def collect(
             if isinstance(row, NoGold):
                 without_gold += 1
             elif isinstance(row, Malformed):
+                if row.is_end:
+                    raise DataError(f"{row}; an unknown number of rows is missing, which is never skipped")
                 malformed.append(row)
             elif keep is None or keep(row):
                 pairs.append(row)
@@ -281,10 +344,10 @@ def _stem(path: str) -> str:
     return "stdin" if path == STDIN else Path(path.removesuffix(".gz")).stem
 
 
-def _shortened(text: str, width: int = 40) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _listed(names: Sequence[str], most: int = 20) -> str:
-    shown = ", ".join(repr(_shortened(name)) for name in names[:most])
-    return (shown or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(_shortened(name)) for name in names[:_LISTED])
+    return (shown or "none") + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")

@@ -47,9 +47,17 @@ class Removal:
         name: str = "this model",
         left: bool | None = None,
     ) -> "Removal":
-        """For a tokenizer; `name` is how an error calls its model, `left` overrides the side that it pads.
+        """The removal of words from texts of a tokenizer.
 
-        On the right, the first token has the first position whatever else is in the batch. BERT counts padding too.
+        Args:
+            tokenizer: of the model.
+            mode: "delete", "mask" or "pad".
+            name: what an error calls the model.
+            left: whether padding is on the left; None: as the tokenizer pads. On the right, the first token has the
+                first position whatever else is in the batch. BERT counts padding too.
+
+        Raises:
+            ValueError: mode "mask" and a tokenizer without a mask token.
         """
         check_choice("mode", mode, Mode)
         mask = tokenizer.mask_token_id

@@ -308,6 +308,17 @@ def from_table(
 
     A label that is a number is translated by the names of the table's own `ClassLabel` feature: the
     order there is the publisher's and need not be ours. −1 is no gold label.
+
+    Args:
+        table: its rows are read one by one.
+        name: of the data set.
+        source: where it came from.
+        rule: which column is which; None: the usual names.
+        on_error: "raise" at the first malformed row, or "skip" and count.
+        limit: stop after so many pairs.
+
+    Raises:
+        DataError: a column is missing, or no pair is left.
     """
     rule = rule or Rule()
     fault = rule.missing(table.column_names)

@@ -8,15 +8,16 @@ at; every other column stays with its row.
 """
 
 from collections.abc import Generator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from neurogame.data.formats import kind_of, open_file, records
+from neurogame.data.formats import DAMAGE, kind_of, open_file, records
 from neurogame.data.pairs import DataError, Malformed
-from neurogame.data.reading import Rule, stream, text_fault
+from neurogame.data.reading import Rule, damaged, repeated, stream, text_fault
 
 COLUMNS = ("text", "sentence", "content", "review", "comment", "document", "tweet", "title", "utterance")
 _PLAIN = ".txt"
@@ -36,24 +37,28 @@ class TextRule:
 
     column: str | None = None
 
-    def place(self, found: Iterable[str]) -> str | None:
+    def place(self, columns: Iterable[str]) -> str | None:
         """The column of the texts; case does not matter."""
-        lowered = {name.lower(): name for name in reversed(tuple(found))}
+        names = tuple(columns)
+        if self.column in names:
+            return self.column
+        lowered = {name.lower(): name for name in reversed(names)}
         wanted = COLUMNS if self.column is None else (self.column.lower(),)
         return next((lowered[name] for name in wanted if name in lowered), None)
 
-    def missing(self, found: Iterable[str]) -> str | None:
-        """What is wrong with these columns; None: they will do."""
-        names = tuple(found)
-        if self.place(names) is not None:
-            return None
+    def missing(self, columns: Iterable[str]) -> str | None:
+        """What is wrong with these columns; None if they suffice."""
+        names = tuple(columns)
+        place = self.place(names)
+        if place is not None:
+            return repeated(names, () if place == self.column else (place,))
         needed = self.column or " or ".join(COLUMNS)
-        return f"no column for text; found: {', '.join(map(repr, names[:20])) or 'none'}; needed: {needed}"
+        return f"no column for text; columns: {', '.join(map(repr, names[:20])) or 'none'}; needed: {needed}"
 
     def row(self, record: Mapping[str, Any], file: str, line: int) -> Text | Malformed:
         """The text of a record, or why there is none."""
         place = self.place(record)
-        reason = self.missing(record) if place is None else text_fault("text", record[place])
+        reason = self.missing(record) or text_fault("text", record[str(place)])
         if place is None or reason is not None:
             return Malformed(file, line, str(reason))
         return Text(record[place], {name: value for name, value in record.items() if name != place})
@@ -77,7 +82,7 @@ def iterate_texts(
         raise DataError(f"on_error {on_error!r} is unknown; allowed: raise, skip")
     file = fspath(path)
     if _is_plain(file) and Path(file).is_file():
-        return _lines(file)
+        return _lines(file, fatal=on_error == "raise")
     return stream(file, TextRule(column), fatal=on_error == "raise")
 
 
@@ -85,16 +90,26 @@ def _is_plain(path: str) -> bool:
     return path.lower().removesuffix(".gz").endswith(_PLAIN)
 
 
-def _lines(path: str) -> Generator[Text | Malformed, None, None]:
+def _lines(path: str, *, fatal: bool) -> Generator[Text | Malformed, None, None]:
     """A text per line; blank lines are none."""
     count = 0
     with open_file(path) as lines:
         assert not hasattr(lines, "records")
-        for line in lines:
-            if line.strip():
-                count += 1
-                fault = text_fault("text", line)
-                yield Text(line.strip()) if fault is None else Malformed(path, lines.number, fault)
+        try:
+            for line in lines:
+                if line.strip():
+                    count += 1
+                    fault = text_fault("text", line)
+                    row = Text(line.strip()) if fault is None else Malformed(path, lines.number, fault)
+                    if fatal and isinstance(row, Malformed):
+                        raise DataError(str(row))
+                    yield row
+        except DAMAGE as error:
+            row = damaged(path, lines.number + 1, error)
+            if fatal:
+                raise DataError(str(row)) from error
+            yield row
+            return
     if not count:
         raise DataError(f"{path}: no rows, the file is empty")
 
@@ -103,7 +118,7 @@ def is_single(path: str | PathLike[str], columns: Mapping[str, str] | None = Non
     """Whether a file holds single texts: `columns` says so, or it has no column for a hypothesis but one of texts.
 
     Args:
-        path: a file that can be read twice; of the standard input nobody knows, so False.
+        path: a file that can be read twice; False for the standard input.
         columns: as given: {"text": …} says single texts, {"premise": …} pairs.
     """
     if columns and set(columns) & {"text", "premise", "hypothesis"}:
@@ -112,7 +127,7 @@ def is_single(path: str | PathLike[str], columns: Mapping[str, str] | None = Non
     if not Path(file).is_file():
         return False
     header: list[tuple[str, ...]] = []
-    with open_file(file) as lines:
+    with suppress(*DAMAGE), open_file(file) as lines:  # whoever reads the rows reports where the file breaks off
         for _, record in islice(records(lines, kind_of(file), header.append), 1):
             if isinstance(record, dict):
                 header.append(tuple(record))

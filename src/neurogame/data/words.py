@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from neurogame._types import Float, Int, Tensor
+from neurogame.modeling.checking import no_panic
 
 Level = Literal["word", "token", "sentence", "span"]
 SIDES = ("premise", "hypothesis")
@@ -48,6 +49,11 @@ class Tokens:
     sides: Sequence[int | None]  # which part: 0 the text or the premise, 1 the hypothesis, None special
     pieces: Sequence[str]  # decoded, one by one
     uncut: Sequence[tuple[Span, int | None]]  # offsets and sides of the whole pair, where it was cut; else the same
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text is longer than the model reads."""
+        return len(self.uncut) > len(self.offsets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,38 +102,100 @@ class Units:
 
     def listed(self, values: Float[Tensor, "read"]) -> tuple[float, ...]:
         """One number per unit, 0 for those not read."""
-        numbers = [0.0] * len(self.names)
-        for i, value in zip(self.read, values.tolist(), strict=True):
-            numbers[i] = value
-        return tuple(numbers)
+        return self._spread(values.tolist())
 
     def rows(self, values: Float[Tensor, "heads read"]) -> tuple[tuple[float, ...], ...]:
         """The same, row by row."""
-        return tuple(self.listed(row) for row in values)
+        return tuple(map(self._spread, values.tolist()))
 
     def matrix(self, J: Float[Tensor, "read read"]) -> tuple[tuple[float, ...], ...]:
         """Units × units; all units not read share one row of zeros, so that a long text costs little."""
         nothing = (0.0,) * len(self.names)
-        rows = {i: self.listed(row) for i, row in zip(self.read, J, strict=True)}
+        rows = dict(zip(self.read, map(self._spread, J.tolist()), strict=True))
         return tuple(rows.get(i, nothing) for i in range(len(self.names)))
+
+    def _spread(self, values: list[float]) -> tuple[float, ...]:
+        numbers = [0.0] * len(self.names)
+        for i, value in zip(self.read, values, strict=True):
+            numbers[i] = value
+        return tuple(numbers)
+
+
+class _Pieces(Sequence[str]):
+    """The pieces of a text, decoded when they are looked at: only pieces as players have their names."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> None:
+        self._tokenizer, self._ids = tokenizer, ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        if isinstance(place, slice):
+            return _Pieces(self._tokenizer, self._ids[place])
+        return str(self._tokenizer.decode([self._ids[place]], clean_up_tokenization_spaces=False)).strip()
 
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str | None, max_length: int) -> Tokens:
-    """A text as the model reads it, with offsets: a pair, the longer sentence cut first, or one text."""
-    texts = (premise,) if hypothesis is None else (premise, hypothesis)
-    encoded = _encoded(tokenizer, texts, max_length)
-    offsets, sides, ids = encoded["offset_mapping"], encoded.sequence_ids(), encoded["input_ids"]
-    uncut = list(zip(offsets, sides, strict=True))
-    if len(ids) >= max_length:
-        whole = tokenizer(*texts, return_offsets_mapping=True, verbose=False)
-        uncut = list(zip(whole["offset_mapping"], whole.sequence_ids(), strict=True))
-    pieces = [tokenizer.decode([i], clean_up_tokenization_spaces=False).strip() for i in ids]
-    inputs = {name: torch.tensor([column]) for name, column in encoded.items() if name != "offset_mapping"}
-    return Tokens(texts, inputs, offsets, sides, pieces, uncut)
+    """A text as the model reads it, with offsets: a pair, the longer sentence cut first, or one text.
+
+    Args:
+        tokenizer: a fast one, which knows where its tokens come from.
+        premise: the first part, or the only one.
+        hypothesis: the second part; None: there is none.
+        max_length: tokens, special ones included.
+
+    Raises:
+        ValueError: the tokenizer is not a fast one; of its kind `ModelError`: it panics over this text.
+    """
+    return tokenize_all(tokenizer, [(premise,) if hypothesis is None else (premise, hypothesis)], max_length)[0]
 
 
-def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int) -> Any:
-    """Ids with offsets, cut to `max_length`."""
+def tokenize_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, ...]], max_length: int) -> list[Tokens]:
+    """`tokenize` of several texts of as many parts each, in one call of the tokenizer.
+
+    Args:
+        tokenizer: a fast one.
+        texts: (text,) or (premise, hypothesis), at least one.
+        max_length: tokens.
+
+    Raises:
+        ValueError: the tokenizer is not a fast one; of its kind `ModelError`: it panics over a text.
+    """
+    with no_panic(getattr(tokenizer, "name_or_path", None) or type(tokenizer).__name__):
+        return _tokenize_all(tokenizer, texts, max_length)
+
+
+def _tokenize_all(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, ...]], max_length: int
+) -> list[Tokens]:
+    if len(texts) > 1 and not all(map(all, texts)):  # an empty part is none to a tokenizer, but not within a list
+        return [tokens for text in texts for tokens in _tokenize_all(tokenizer, [text], max_length)]
+    if len(texts) == 1:
+        encoded = _encoded(tokenizer, texts[0], max_length)
+        for name in list(encoded):
+            encoded[name] = [encoded[name]]
+    else:
+        encoded = _encoded(tokenizer, [list(part) for part in zip(*texts, strict=True)], max_length)
+    offsets = encoded.pop("offset_mapping")
+    found = []
+    for row, parts in enumerate(texts):
+        sides, ids = encoded.sequence_ids(row), encoded["input_ids"][row]
+        uncut = list(zip(offsets[row], sides, strict=True))
+        if len(ids) >= max_length:
+            whole = tokenizer(*parts, return_offsets_mapping=True, verbose=False)
+            uncut = list(zip(whole["offset_mapping"], whole.sequence_ids(), strict=True))
+        inputs = {name: torch.tensor([column[row]]) for name, column in encoded.items()}
+        found.append(Tokens(parts, inputs, offsets[row], sides, _Pieces(tokenizer, ids), uncut))
+    return found
+
+
+def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], max_length: int) -> Any:
+    """Ids with offsets, cut to `max_length`, of one text or of several."""
     if not tokenizer.is_fast:
         raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
     return tokenizer(*texts, truncation="longest_first", max_length=max_length, return_offsets_mapping=True)
@@ -148,7 +216,8 @@ def units(tokens: Tokens, level: Level, given: Spans | None = None) -> Units:
         return _pieces(tokens)
     spans = _split(tokens.texts, level, given)
     owners = _owners(spans, zip(tokens.offsets, tokens.sides, strict=True))
-    read, whole = Counter(owners), Counter(_owners(spans, tokens.uncut))
+    read = Counter(owners)
+    whole = Counter(_owners(spans, tokens.uncut)) if tokens.is_cut else read
     words = range(sum(map(len, spans)))
     cut: dict[str, Any] = {
         "truncated": tuple(i for i in words if whole[i] and not read[i]),
@@ -180,7 +249,8 @@ def read_words(
         level: whether a player is a word, a token or a sentence.
     """
     texts = (premise,) if hypothesis is None else (premise, hypothesis)
-    encoded = _encoded(tokenizer, texts, max_length)
+    with no_panic(getattr(tokenizer, "name_or_path", None) or type(tokenizer).__name__):
+        encoded = _encoded(tokenizer, texts, max_length)
     offsets, sides = encoded.pop("offset_mapping"), encoded.sequence_ids()
     if level == "token":
         owners = [-1 if side is None else place for place, side in enumerate(sides)]
@@ -192,6 +262,8 @@ def read_words(
 
 def cut_words(tokens: Tokens) -> list[str]:
     """The words that the model did not read, or not to their end, at whatever level the units are."""
+    if not tokens.is_cut:
+        return []
     words = units(tokens, "word")
     return [words.names[i] for i in sorted((*words.truncated, *words.shortened))]
 
@@ -217,15 +289,15 @@ def _spans(text: str) -> list[Span]:
 
 def _sentences(text: str) -> list[Span]:
     """Where the sentences are: up to a word that ends in a full stop, question or exclamation mark."""
-    found: list[Span] = []
+    sentences: list[Span] = []
     start: int | None = None
     words = _spans(text)
     for place, (a, b) in enumerate(words):
         start = a if start is None else start
         if place == len(words) - 1 or text[a:b].rstrip(_CLOSING).endswith(_ENDS):
-            found.append((start, b))
+            sentences.append((start, b))
             start = None
-    return found
+    return sentences
 
 
 def _checked_spans(texts: Sequence[str], given: Spans | None) -> list[list[Span]]:

@@ -183,7 +183,16 @@ def halves(n: int, seed: int = 0) -> Booleans:
 def cross_fit(logits: Array, gold: Indices, seed: int = 0) -> tuple[Array, tuple[float, float]]:
     """The temperature of each pair, fitted on the half it is not in; and the two temperatures.
 
-    The first of the two was fitted on the rest and belongs to `halves(n, seed)`.
+    Args:
+        logits: [pairs, labels].
+        gold: [pairs], the column of the gold label.
+        seed: of the halves.
+
+    Returns:
+        [pairs], and two temperatures: the first was fitted on the rest and belongs to `halves(n, seed)`.
+
+    Raises:
+        ValueError: fewer than two pairs, or as of `fit_temperature`.
     """
     if len(gold) < 2:
         raise ValueError(f"cross-fitting needs at least two pairs, got {len(gold)}")

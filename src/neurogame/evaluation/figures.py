@@ -29,7 +29,17 @@ _CELL, _PANEL = 3.4, 3.2  # inches
 
 
 def draw(report: Report, path: str | Path | None = None) -> Any:
-    """Everything in one figure: accuracy on top, then for each model a line of confusions and one of reliability."""
+    """Everything in one figure: accuracy on top, then for each model a line of confusions and one of reliability.
+
+        figures.draw(evaluate(nli, dev), "report.png")
+
+    Args:
+        report: of `evaluate`.
+        path: a .png or .svg file that it is also written to; None: none.
+
+    Returns:
+        A matplotlib `Figure`, as of all functions here.
+    """
     models, columns = report.models, len(report.data)
     heights = [_accuracy_height(report), *(h for _ in models for h in (_CELL, _PANEL))]
     canvas = _canvas(max(8.0, _CELL * columns), sum(heights))
@@ -50,12 +60,24 @@ def accuracy(report: Report, path: str | Path | None = None) -> Any:
 
 
 def confusion(rows: Report | Row | Sequence[Row], path: str | Path | None = None, *, columns: int = 3) -> Any:
-    """One confusion matrix per row: gold labels down, predictions across, colour by share of the gold label."""
+    """One confusion matrix per row: gold labels down, predictions across, colour by share of the gold label.
+
+    Args:
+        rows: a report, a row of one, or several.
+        path: a .png or .svg file that it is also written to; None: none.
+        columns: panels in a line.
+    """
     return _panels(_confusions, _rows(rows), columns, _CELL, path)
 
 
 def reliability(rows: Report | Row | Sequence[Row], path: str | Path | None = None, *, columns: int = 3) -> Any:
-    """One reliability diagram per row, before and after temperature scaling; bars show where the pairs are."""
+    """One reliability diagram per row, before and after temperature scaling; bars show where the pairs are.
+
+    Args:
+        rows: a report, a row of one, or several.
+        path: a .png or .svg file that it is also written to; None: none.
+        columns: panels in a line.
+    """
     return _panels(_reliabilities, _rows(rows), columns, _PANEL, path)
 
 
@@ -220,11 +242,6 @@ def _canvas(width: float, height: float) -> Any:
 
 def _save(canvas: Any, path: str | Path | None) -> Any:
     """The figure, also written to `path` if there is one."""
-    if path is None:
-        return canvas
-    path = Path(path)
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise ValueError(f"a figure is written as .png or .svg, got {path.name!r}")
-    # Without a date the same report gives the same SVG.
-    save_figure(canvas, path, dpi=150, **({"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}))
+    if path is not None:
+        save_figure(canvas, path, dpi=150)
     return canvas

@@ -111,7 +111,14 @@ def score(
 
 
 def score_aligned(aligned: Aligned, *, bins: int = 15, resamples: int = 1000, seed: int = 0) -> Scores:
-    """`score`, of what is already aligned."""
+    """`score`, of what is already aligned.
+
+    Args:
+        aligned: logits and gold labels.
+        bins: of the calibration error.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+    """
     counts = confusion(aligned)
     present = counts.sum(1) > 0
     trust = confidence(aligned, bins=bins)
@@ -150,7 +157,7 @@ def accuracy(counts: Counts) -> Array:
 def f1(counts: Counts) -> Array:
     """2·n_kk / (gold_k + predicted_k) for each label: [..., labels]."""
     hits = np.diagonal(counts, axis1=-2, axis2=-1)
-    return _ratio(2 * hits, counts.sum(-1) + counts.sum(-2))
+    return ratio(2 * hits, counts.sum(-1) + counts.sum(-2))
 
 
 def macro_f1(counts: Counts, present: Booleans) -> Array:
@@ -238,8 +245,8 @@ def _classes(names: tuple[str, ...], counts: Counts) -> dict[str, ClassScores]:
     hits, support, predicted = np.diagonal(counts), counts.sum(1), counts.sum(0)
     rows = zip(
         names,
-        _ratio(hits, predicted),
-        _ratio(hits, support),
+        ratio(hits, predicted),
+        ratio(hits, support),
         f1(counts),
         support.tolist(),
         predicted.tolist(),
@@ -248,6 +255,7 @@ def _classes(names: tuple[str, ...], counts: Counts) -> dict[str, ClassScores]:
     return {name: ClassScores(float(p), float(r), float(f), s, q) for name, p, r, f, s, q in rows}
 
 
-def _ratio(part: Counts, whole: Counts) -> Array:
+def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Array:
     """part/whole, and 0 where whole is 0."""
-    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+    quotient: Array = np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+    return quotient

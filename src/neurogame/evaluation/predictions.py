@@ -53,7 +53,20 @@ class Predictions:
 
     @classmethod
     def read(cls, path: Path, *, model: str, data: str, fingerprint: str) -> "Predictions":
-        """What `lines` wrote into a file."""
+        """The predictions that `lines` described.
+
+        Args:
+            path: a file of JSON lines.
+            model: name of the model.
+            data: name of the data set.
+            fingerprint: of the data set.
+
+        Returns:
+            The record, without sentences.
+
+        Raises:
+            ValueError: a line is not a prediction, or there is none.
+        """
         gold: list[str] = []
         logits: list[list[float]] = []
         labels: list[str] = []

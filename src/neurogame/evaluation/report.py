@@ -157,10 +157,12 @@ class Report:
         """Write `report.json`, `report.md` and one `predictions-<data>.jsonl` per row into `folder`.
 
         Args:
-            folder: made if it does not exist. Results that are already there are never overwritten,
-                unless told: then all of them go.
-            overwrite: whether to replace the results that `folder` holds.
+            folder: made if it does not exist.
+            overwrite: whether to replace the results that `folder` holds; without, they are a FileExistsError.
             sentences: whether the predictions repeat premise and hypothesis.
+
+        Returns:
+            The folder.
         """
         return storage.write(self, Path(folder), overwrite=overwrite, sentences=sentences)
 

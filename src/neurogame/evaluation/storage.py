@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neurogame.evaluation.predictions import Predictions
-from neurogame.writing import filled
+from neurogame.writing import atomic_folder
 
 if TYPE_CHECKING:
     from neurogame.evaluation.report import Report
@@ -24,7 +24,18 @@ def existing(folder: Path) -> list[Path]:
 
 
 def write(report: "Report", folder: Path, *, overwrite: bool, sentences: bool) -> Path:
-    """Write a report; see `Report.save`."""
+    """Write a report into a folder.
+
+    Args:
+        report: with its predictions.
+        folder: made if it does not exist.
+        overwrite: whether to replace the results that it holds.
+        sentences: whether the predictions repeat premise and hypothesis.
+
+    Raises:
+        FileExistsError: the folder holds results, and `overwrite` is not set.
+        ValueError: the report has no predictions, or no sentences, to write.
+    """
     lacking = [row.data for row in report.rows if row.predictions is None]
     if lacking:
         raise ValueError(f"the report has no predictions on {', '.join(lacking)} to save; it was read from JSON")
@@ -35,7 +46,7 @@ def write(report: "Report", folder: Path, *, overwrite: bool, sentences: bool) -
         names = ", ".join(path.name for path in old)
         raise FileExistsError(f"{folder} already holds results ({names}); choose another folder, or overwrite them")
     saved, files = report.to_dict(), _file_names(report)
-    with filled(folder, last="report.json") as fresh:  # where it is, the rest is whole
+    with atomic_folder(folder, last="report.json") as fresh:  # where it is, the rest is whole
         for row, entry, name in zip(report.rows, saved["rows"], files, strict=True):
             assert row.predictions is not None
             entry["predictions"] = name

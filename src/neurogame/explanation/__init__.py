@@ -1,4 +1,4 @@
-"""Why a model said what it said of a pair: word by word, with errors.
+"""Why a model answered as it did: word by word, with errors.
 
     reading      one pair through the model; `Question`, what is asked; `Attribution`, what a method answers
     methods      the methods, one file per family

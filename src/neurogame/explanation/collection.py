@@ -1,11 +1,11 @@
 """A file of pairs or of single texts, explained: a line of JSON per row, and pages to read them by; or a table of them.
 
-    FOLDER/explanations.jsonl     one object per row of the file, in order, whatever became of it
+    FOLDER/explanations.jsonl     one object per row of the file, in order; of a row that failed, the error
     FOLDER/index.html             the pairs with their heat maps, `PER_PAGE` to a page (index-2.html …)
     FOLDER/pairs/1.html …         the page of each pair
 
 Explaining is one pass, drawing another: the lines are complete before the first page is written, and memory does not
-grow with the file. Until then they stand in `explanations.jsonl.part`, and an interrupted run goes on behind them; see
+grow with the file. Until then they are in `explanations.jsonl.part`, behind which an interrupted run is resumed; see
 `neurogame.jobs.parts`. Where pairs share passes (`pipeline.is_batched`), `together` rows are written at once. A goal
 that is called .parquet or .arrow is a table instead of a folder, a row for each line.
 """
@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from neurogame import __version__
-from neurogame.classifier import Classifier, Progress
+from neurogame.classifier import Classifier, Progress, is_single
 from neurogame.data.columnar import as_json
-from neurogame.data.columnar import plain as plain_columns
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import Row, iterate
 from neurogame.data.texts import Text, iterate_texts
@@ -34,7 +33,7 @@ from neurogame.jobs import parts, tables
 from neurogame.jobs.parts import Part, Shard
 from neurogame.jobs.source import Reading, file_digest, fingerprint, is_damage, repeatable
 from neurogame.records import plain
-from neurogame.writing import named
+from neurogame.writing import naming_errors
 
 LINES = "explanations.jsonl"
 _ALONE = Shard()
@@ -43,7 +42,7 @@ Pack = Callable[[Mapping[str, Any], bool], bytes]  # a record, and whether it is
 
 @dataclass(frozen=True)
 class Done:
-    """What became of the rows of a file."""
+    """The result of `explain_file`: how many rows were explained, and how many failed."""
 
     explained: int
     failed: int
@@ -57,9 +56,9 @@ class Done:
 
     def summary(self) -> str:
         """One line."""
-        said = f"{counted(self.explained, self.noun)} explained"
-        said += f", {counted(self.resumed, 'row')} done before" if self.resumed else ""
-        return said + (f", {self.failed} failed (the first: {self.first_failure})" if self.failed else "")
+        line = f"{counted(self.explained, self.noun)} explained"
+        line += f", {counted(self.resumed, 'row')} done before" if self.resumed else ""
+        return line + (f", {self.failed} failed (the first: {self.first_failure})" if self.failed else "")
 
 
 def explain_file(
@@ -82,8 +81,8 @@ def explain_file(
         folder: new, or holding an interrupted run of the same question if `resume`; or a .parquet or .arrow file.
         columns: ours (premise, hypothesis, label; or text) → theirs, where the names are not the usual ones.
         limit: only the first so many rows.
-        resume: go on where an interrupted run stopped.
-        progress: told of each row.
+        resume: continue an interrupted run.
+        progress: called with the number of rows just done.
         together: rows that share passes and are written at once, where the method allows it.
         question: what `explain` takes: method, target, contrast, level, samples, seed.
 
@@ -101,8 +100,8 @@ def explain_file(
         goal.mkdir(parents=True, exist_ok=True)
     lines, model, chunk = _lines(goal), fingerprint(nli), _chunk(nli, question, together)
     job = {"version": __version__, **asked, "model": model, **({"chunk": chunk} if chunk > 1 else {})}
-    papers = {"version": __version__, "model": nli.name, "digest": model}
-    pack = _table(papers, ("text",) if single else ("premise", "hypothesis")) if tables.is_table(goal) else _line
+    metadata = {"version": __version__, "model": nli.name, "digest": model}
+    pack = _table(metadata, ("text",) if single else ("premise", "hypothesis")) if tables.is_table(goal) else _line
     rows = rows_of(source, columns, single=single)
     with closing(rows), Part(lines, _ALONE, job, source=file_digest(source), resume=resume) as part:
         before = part.at.rows
@@ -123,11 +122,6 @@ def explain_file(
             draw(goal, part.path, title=Path(str(source)).name if str(source) != "-" else "stdin", asked=asked)
     parts.finish(lines, 1)
     return done
-
-
-def is_single(nli: Classifier) -> bool:
-    """Whether single texts are explained: the model's explainer was fitted on such."""
-    return nli.explainer is not None and nli.explainer.parts == 1
 
 
 def rows_of(
@@ -151,12 +145,8 @@ def _explain(
     progress: Progress | None,
 ) -> None:
     """The rows of a part that are not there yet, each chunk on the disk before the next."""
-    start, kept = part.at, {"explained": 0, "failed": 0, "first_failure": None, **part.at.kept}
-    number = -1
-    for number, rows in enumerate(reading):
-        reading.check(number, start, part.path)
-        if number <= start.chunk:
-            continue
+    kept = {"explained": 0, "failed": 0, "first_failure": None, **part.at.kept}
+    for rows in reading.pending(part, _ALONE):
         first, data = reading.rows - len(rows), b""
         for at, record in enumerate(_records(nli, rows, question), first):
             failed = "error" in record
@@ -164,11 +154,10 @@ def _explain(
             if failed and kept["first_failure"] is None:
                 kept["first_failure"] = f"row {at + 1}: {record['error']}"
             data += pack({"row": at + 1, **record}, at == 0)
-        part.write(reading.mark(number, **kept), data)
+        part.write(reading.mark(**kept), data)
         if progress is not None:
             progress(len(rows))
-    reading.check_end(number, start, part.path)
-    part.write(reading.mark(number + 1, ended=True, **kept), b"")
+    part.write(reading.mark(ended=True, **kept), b"")
 
 
 def write(
@@ -188,7 +177,7 @@ def write(
         rows: of a file.
         file: where the lines go.
         first: number of the first row.
-        progress: told of rows that are done.
+        progress: called with the number of rows just done.
         live: whether each row is answered before the next is read, as when they come from a person or a process.
         question: what `explain` takes.
 
@@ -199,9 +188,9 @@ def write(
     for chunk in reading:
         start = first + reading.rows - len(chunk)
         lines = (_line({"row": i, **record}) for i, record in enumerate(_records(nli, chunk, question), start))
-        said = b"".join(lines).decode()
-        with named(file.name):
-            file.write(said)
+        text = b"".join(lines).decode()
+        with naming_errors(file.name):
+            file.write(text)
             file.flush()
         if progress is not None:
             progress(len(chunk))
@@ -211,7 +200,7 @@ def _chunk(nli: Classifier, question: Mapping[str, Any], together: int = TOGETHE
     """Rows that are explained and written at once."""
     try:
         return together if is_batched(nli, Question(**question)) else 1
-    except (TypeError, ValueError):  # a question that no row has an answer to, as the first row will say
+    except (TypeError, ValueError):  # an invalid question, which the first row reports
         return 1
 
 
@@ -219,9 +208,9 @@ def _line(record: Mapping[str, Any], first: bool = False) -> bytes:  # noqa: ARG
     return as_json(record).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _table(papers: Mapping[str, str], parts: tuple[str, ...]) -> Pack:
+def _table(metadata: Mapping[str, str], parts: tuple[str, ...]) -> Pack:
     """Rows of a table: what is asked for most in columns of its own, all of it as JSON in the last."""
-    chunks = tables.Chunks(papers, tables.lists(words="string", sides="string", scores="double"))
+    chunks = tables.Chunks(metadata, tables.lists(words="string", sides="string", scores="double"))
     texts = (*parts, "gold", "label", "method", "target", "sentence")
     header = {"row": "int64", **dict.fromkeys((*texts, *chunks.types, "columns", "error", "explanation"))}
 
@@ -236,28 +225,28 @@ def _table(papers: Mapping[str, str], parts: tuple[str, ...]) -> Pack:
 def _records(nli: Classifier, rows: Sequence[Row | Text], question: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the line of each row says, but for its number."""
     texts = [tuple(_texts(row).values()) for row in rows if isinstance(row, Pair | Text)]
-    found = iter(explain_many(nli, texts, **question))
-    return [_record(row, next(found) if isinstance(row, Pair | Text) else None) for row in rows]
+    explanations = iter(explain_many(nli, texts, **question))
+    return [_record(row, next(explanations) if isinstance(row, Pair | Text) else None) for row in rows]
 
 
 def _texts(row: Pair | Text) -> dict[str, str]:
     return {"text": row.text} if isinstance(row, Text) else {"premise": row.premise, "hypothesis": row.hypothesis}
 
 
-def _record(row: Row | Text, found: Explanation | Exception | None) -> dict[str, Any]:
+def _record(row: Row | Text, result: Explanation | Exception | None) -> dict[str, Any]:
     if isinstance(row, Malformed):
         return {"error": f"line {row.line}: {row.reason}"}
     assert not isinstance(row, NoGold)  # labels are not asked for
-    if isinstance(found, Explanation):
-        return {**found.to_dict(), **_given(row)}
-    reason = " ".join(str(found).split()) or type(found).__name__
+    if isinstance(result, Explanation):
+        return {**result.to_dict(), **_given(row)}
+    reason = " ".join(str(result).split()) or type(result).__name__
     return {**_texts(row), **_given(row), "error": reason}
 
 
 def _given(row: Pair | Text) -> dict[str, Any]:
     """The row's own label and columns."""
-    found: dict[str, Any] = {} if isinstance(row, Text) or row.label is None else {"gold": row.label}
-    return {**found, "columns": plain_columns(row.extras)} if row.extras else found
+    gold: dict[str, Any] = {} if isinstance(row, Text) or row.label is None else {"gold": row.label}
+    return {**gold, "columns": plain(row.extras)} if row.extras else gold
 
 
 def _lines(goal: Path) -> Path:
@@ -273,7 +262,18 @@ def check(
     resume: bool = False,
     single: bool = False,
 ) -> None:
-    """Refuse what can be refused before a model is loaded."""
+    """Raise what can be raised before a model is loaded.
+
+    Args:
+        source: as of `explain_file`, like all that follow.
+        folder: of the explanations, or the table.
+        columns: ours → theirs.
+        resume: whether an interrupted run is to be continued.
+        single: whether the explainer is for single texts.
+
+    Raises:
+        DataError, FileExistsError, FileNotFoundError: source or folder cannot be used, or there is nothing to resume.
+    """
     rows_of(source, columns, single=single).close()
     lines = _lines(folder)
     if tables.is_table(folder):
@@ -285,7 +285,7 @@ def check(
     if lines.exists():
         raise FileExistsError(f"{folder} already holds explanations, which are never overwritten; choose another")
     if not resume and parts.begun(_ALONE.path(lines)):
-        raise FileExistsError(f"{folder} holds an interrupted run; --resume goes on with it, or choose another")
+        raise FileExistsError(f"{folder} holds an interrupted run; --resume continues it, or choose another")
     parts.check(_ALONE.path(lines), resume=resume)
     if resume and not _ALONE.path(lines).exists():
         raise FileNotFoundError(f"{folder} holds no interrupted run: there is nothing to resume")

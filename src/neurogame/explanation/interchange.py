@@ -1,4 +1,4 @@
-"""Explanations as other libraries have them, so that their plots and tools go on working.
+"""Explanations as other libraries have them, for their plots and tools.
 
     to_shap     a `shap.Explanation`: values, base_values, data, for shap.plots.text, bar, waterfall …
     to_shapiq   a `shapiq.InteractionValues`: single words and pairs, for shapiq's network, force and other plots
@@ -67,18 +67,18 @@ def to_shapiq(ex: Explanation) -> Any:
         shapiq = need("shapiq", "bench")
     n = len(ex.words)
     assert ex.shapley is not None
-    found: dict[tuple[int, ...], float] = {(): _origin(ex), **{(i,): x for i, x in enumerate(ex.shapley)}}
+    by_words: dict[tuple[int, ...], float] = {(): _origin(ex), **{(i,): x for i, x in enumerate(ex.shapley)}}
     if ex.interactions is not None:
-        found |= {(i, j): ex.interactions[i][j] for i in range(n) for j in range(i + 1, n)}
+        by_words |= {(i, j): ex.interactions[i][j] for i in range(n) for j in range(i + 1, n)}
     return shapiq.InteractionValues(
-        values=np.array(list(found.values()), dtype=np.float64),
+        values=np.array(list(by_words.values()), dtype=np.float64),
         index="SV" if ex.interactions is None else "k-SII",
         max_order=1 if ex.interactions is None else 2,
         n_players=n,
         min_order=0,
-        interaction_lookup={key: place for place, key in enumerate(found)},
+        interaction_lookup={key: place for place, key in enumerate(by_words)},
         estimated=not ex.diagnostics.get("exact", False),
-        baseline_value=found[()],
+        baseline_value=by_words[()],
     )
 
 
@@ -94,6 +94,6 @@ def _check(ex: Explanation) -> None:
 
 def _ragged(rows: list[Any]) -> Any:
     """Rows of different lengths as one array of objects."""
-    found = np.empty(len(rows), dtype=object)
-    found[:] = rows
-    return found
+    ragged = np.empty(len(rows), dtype=object)
+    ragged[:] = rows
+    return ragged

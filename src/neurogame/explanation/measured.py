@@ -1,4 +1,4 @@
-"""What each method is in one plain line, and how faithful and how dear it was when it was measured.
+"""What each method is in one plain line, and how faithful and how expensive it was when it was measured.
 
 The figures are in `measured.json`, which `benchmarks/methods.py` writes from results/; nothing is measured here.
 """
@@ -86,5 +86,5 @@ def measured(method: str, model: PreTrainedModel) -> Measured | None:
 
 @cache
 def _figures() -> dict[str, dict[str, dict[str, Any]]]:
-    found: dict[str, dict[str, dict[str, Any]]] = json.loads(FILE.read_text(encoding="utf-8"))
-    return found
+    figures: dict[str, dict[str, dict[str, Any]]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return figures

@@ -31,7 +31,7 @@ def mechanism(reading: Reading) -> Mechanism:
         return Mechanism()
     diagnostics: dict[str, Any] = {"head": reading.model.config.head}
     if isinstance(pooled.game, NeuroGameOutput | SpinsOutput):
-        diagnostics |= settled(pooled.game.spin_state)
+        diagnostics |= convergence(pooled.game.spin_state)
     if pooled.weights is None:
         return Mechanism(diagnostics=diagnostics)
     weights = pooled.weights[0].cpu()
@@ -48,7 +48,7 @@ def mechanism(reading: Reading) -> Mechanism:
     )
 
 
-def settled(state: SpinState) -> dict[str, Any]:
+def convergence(state: SpinState) -> dict[str, Any]:
     """Of the worst head: residual, iterations and ρ(J)/γ; converged if every head did."""
     converged = state.converged.flatten()
     return {

@@ -12,7 +12,7 @@ from typing import Any
 
 from neurogame import labels
 from neurogame.classifier import Classifier
-from neurogame.data.words import Level, cut_words
+from neurogame.data.words import Level, Tokens, cut_words, tokenize_all
 from neurogame.explanation.mechanism import Mechanism, mechanism
 from neurogame.explanation.methods import METHODS, MethodName, best, grounded, methods_for, named
 from neurogame.explanation.reading import Attribution, Draft, Question, Reading, forward, is_grounded, read_games
@@ -116,11 +116,11 @@ def _together(nli: Classifier, pairs: Sequence[tuple[str, ...]], question: Quest
     question = _labelled(nli, method, question)
     found: dict[int, Explanation | Exception] = {}
     drafts: dict[int, Draft] = {}
-    for i, pair in enumerate(pairs):
-        try:
-            drafts[i] = _draft(nli, method, pair, question)
-        except RECOVERABLE as error:
-            found[i] = error
+    for i, draft in enumerate(_drafts(nli, method, pairs, question)):
+        if isinstance(draft, Draft):
+            drafts[i] = draft
+        else:
+            found[i] = draft
     readings = dict(zip(drafts, read_games(nli, list(drafts.values())), strict=True))
     questions: dict[int, Question] = {}
     for i, reading in readings.items():
@@ -137,13 +137,51 @@ def _together(nli: Classifier, pairs: Sequence[tuple[str, ...]], question: Quest
 
 def _draft(nli: Classifier, method: str, texts: tuple[str, ...], question: Question) -> Draft:
     """The text as tokens and words, of which at least one is read."""
-    premise, hypothesis = texts[0], texts[1] if len(texts) > 1 else None
-    _check_texts(premise, hypothesis)
-    _check_parts(nli, method, 1 if hypothesis is None else 2)
+    (draft,) = _drafts(nli, method, [texts], question)
+    if isinstance(draft, Exception):
+        raise draft
+    return draft
+
+
+def _drafts(
+    nli: Classifier, method: str, pairs: Sequence[tuple[str, ...]], question: Question
+) -> list[Draft | Exception]:
+    """The same of several texts, tokenized together; an error in place of one that has none."""
+    found: dict[int, Draft | Exception] = {}
+    texts: dict[int, tuple[str, ...]] = {}
+    for i, pair in enumerate(pairs):
+        premise, hypothesis = pair[0], pair[1] if len(pair) > 1 else None
+        try:
+            _check_texts(premise, hypothesis)
+            _check_parts(nli, method, 1 if hypothesis is None else 2)
+            texts[i] = (premise,) if hypothesis is None else (premise, hypothesis)
+        except RECOVERABLE as error:
+            found[i] = error
+    for parts in sorted({len(text) for text in texts.values()}):
+        some = {i: text for i, text in texts.items() if len(text) == parts}
+        for i, read in zip(some, _tokens(nli, list(some.values())), strict=True):
+            try:
+                found[i] = read if isinstance(read, Exception) else _units(nli, read, question)
+            except RECOVERABLE as error:
+                found[i] = error
+    return [found[i] for i in range(len(pairs))]
+
+
+def _tokens(nli: Classifier, texts: Sequence[tuple[str, ...]]) -> list[Tokens | Exception]:
+    """Texts of as many parts each, tokenized in one call; one by one, if one of them is the tokenizer's undoing."""
+    try:
+        return list(tokenize_all(nli.tokenizer, texts, nli.max_length))
+    except RECOVERABLE as error:
+        if len(texts) == 1:
+            return [error]
+        return [read for text in texts for read in _tokens(nli, [text])]
+
+
+def _units(nli: Classifier, tokens: Tokens, question: Question) -> Draft:
     level: Level = question.level  # type: ignore[assignment]  # it was checked
-    draft = Draft.of(nli, premise, hypothesis, level, question.removed, question.spans)
+    draft = Draft.of_tokens(nli.tokenizer, tokens, level, question.removed, question.spans)
     if not draft.units.read:
-        shown = ", ".join(f"{text!r:.40}" for text in draft.tokens.texts)
+        shown = ", ".join(f"{text!r:.40}" for text in tokens.texts)
         raise ValueError(f"no word of {shown} becomes a token of {nli.name}")
     return draft
 
@@ -152,7 +190,7 @@ def _targeted(reading: Reading, method: str, question: Question) -> Question:
     """The question with the predicted label as target, where none was given."""
     if not METHODS[method].has_target or question.target is not None:
         return question
-    question = replace(question, target=reading.nli.outputs.target(reading.logits))
+    question = replace(question, target=reading.outputs.target(reading.logits))
     _check_contrast(reading.nli, question, " (the predicted label, since none was given)")
     return question
 
@@ -193,8 +231,8 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
         diagnostics["unread"] = sorted({*diagnostics["unread"], *question.removed})
         if not _is_own_temperature(reading, method, question):
             diagnostics["gamma"] = [question.temperature_factor * gamma for gamma in diagnostics["gamma"]]
-    if reading.nli.outputs.kind != "softmax":
-        diagnostics["output"] = reading.nli.outputs.kind
+    if reading.outputs.kind != "softmax":
+        diagnostics["output"] = reading.outputs.kind
     texts = reading.tokens.texts
     pair = len(texts) == 2
     return Explanation(
@@ -226,6 +264,8 @@ def _unknown(reading: Reading) -> list[str]:
     if unknown is None:
         return []
     strange = reading.tokens.inputs["input_ids"][0] == unknown
+    if not bool(strange.any()):
+        return []
     return [units.names[i] for i in units.read if bool(strange[units.unit_of == i].all())]
 
 

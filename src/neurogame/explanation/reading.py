@@ -15,13 +15,15 @@ from math import inf
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame import outputs
-from neurogame._types import Float, Tensor
+from neurogame._types import Bool, Float, Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.classifier import Classifier, Prediction
 from neurogame.data.batching import collate, padding_right, sorted_batches
+from neurogame.data.removal import Removal
 from neurogame.data.words import Level, Spans, Tokens, Units, tokenize, units
 from neurogame.grounding.game import WordGame
 from neurogame.modeling.checking import ModelError
@@ -31,7 +33,7 @@ from neurogame.validation import check_choice, check_count
 
 UPDATES = 64  # of the mean field, beyond which its path is no longer told
 between_passes: ContextVar[Callable[[], object]] = ContextVar("between_passes", default=lambda: None)
-"""Called before or after every forward pass of an explanation; what it raises ends the explanation."""
+"""Called before or after every forward pass of an explanation, the head's own included; what it raises ends it."""
 _LARGEST_SEED = 2**32 - 1  # what NumPy takes
 _ARRIVED = 1e-2  # how near to the layer's spins a path must end to be theirs
 
@@ -133,9 +135,13 @@ class Passes:
 
     def add(self, sequences: int) -> None:
         """Through the whole model."""
-        between_passes.get()()
+        self.add_head(sequences)
         self.encoder += sequences
-        self.head += sequences
+
+    def add_head(self, vectors: int) -> None:
+        """Through the classifier alone."""
+        between_passes.get()()
+        self.head += vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +155,7 @@ class Reading:
         states: x, what the pooling of a NeuroGame model reads; None for other models.
         pooled: the pooled vector with weights and game; None for other models.
         hidden: states of every layer of the encoder, where a pooling or an explainer may read them; of an exported
-            graph the games that it has made of them.
+            graph, and of texts read in batches, the games that were made of them.
         passes: what the explanation has cost so far.
     """
 
@@ -182,16 +188,21 @@ class Reading:
         """The grounded game of the text, of the model's own readout or of an explainer; None where there is neither."""
         model, members = self.model, self.units.members
         if self.pooled is not None and isinstance(self.pooled.game, GameTerms):
-            return WordGame.of(self.pooled.game, members, model.classifier.weight, model.classifier.base)
+            config, readout = model.config, model.classifier
+            told = {"removal": config.readout_removal, "r2": config.readout_r2, "grounded": config.readout_grounded}
+            return WordGame.of(self.pooled.game, members, readout.weight, readout.base, **told)
         explainer = self.nli.explainer
         if explainer is None:
             return None
-        # a span leaves out words, which play all the time: their V belongs to the anchor
-        players = units(self.tokens, "word").unit_of >= 0 if self.units.spans else None
-        game: WordGame = explainer.play(self.hidden, members, players)
+        game: WordGame = explainer.play(self.hidden, members, playing(self.tokens, self.units))
         return game
 
-    @property
+    @cached_property
+    def outputs(self) -> outputs.Outputs:
+        """The labels of the classifier, and what its logits mean."""
+        return self.nli.outputs
+
+    @cached_property
     def logits(self) -> Float[Tensor, "labels"]:
         """What the model says, in the order of its labels."""
         return torch.tensor(list(self.prediction.logits.values()), dtype=torch.float64)
@@ -230,6 +241,14 @@ class Reading:
             return self.units.averaged(alpha).mean(1)
 
 
+def playing(tokens: Tokens, players: Units) -> Bool[Tensor, "tokens"]:
+    """Tokens that bring something to a game: those of the players.
+
+    A span leaves out words, which play all the time: their V belongs to the anchor.
+    """
+    return (units(tokens, "word") if players.spans else players).unit_of >= 0
+
+
 @dataclass(frozen=True, eq=False)
 class Draft:
     """A text before the model has read it: its tokens and words."""
@@ -237,6 +256,11 @@ class Draft:
     tokens: Tokens
     units: Units
     truncated: bool  # whether it is longer than the model reads
+
+    @property
+    def playing(self) -> Bool[Tensor, "tokens"]:
+        """Tokens that bring something to a game."""
+        return playing(self.tokens, self.units)
 
     @classmethod
     def of(
@@ -250,8 +274,19 @@ class Draft:
     ) -> "Draft":
         """The text as `predict` encodes it; the arguments are those of `read`."""
         tokens = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length)
-        truncated = len(tokens.uncut) > len(tokens.offsets)
-        return cls(*_without(tokens, units(tokens, level, spans), removed), truncated)
+        return cls.of_tokens(nli.tokenizer, tokens, level, removed, spans)
+
+    @classmethod
+    def of_tokens(
+        cls,
+        tokenizer: PreTrainedTokenizerBase,
+        tokens: Tokens,
+        level: Level = "word",
+        removed: Sequence[int] = (),
+        spans: Spans | None = None,
+    ) -> "Draft":
+        """The same of a text that is tokenized already."""
+        return cls(*_without(tokenizer, tokens, units(tokens, level, spans), removed), tokens.is_cut)
 
 
 def read(
@@ -300,28 +335,30 @@ def read_games(nli: Classifier, drafts: Sequence[Draft], batch_size: int = 32) -
     for batch in sorted_batches([len(draft.units.unit_of) for draft in drafts], batch_size):
         columns = [{name: column[0].tolist() for name, column in drafts[i].tokens.inputs.items()} for i in batch]
         inputs = nli.on_device(pad(columns))
-        terms, hidden, logits = _games(nli, inputs)
+        players = nn.utils.rnn.pad_sequence([drafts[i].playing for i in batch], batch_first=True)
+        terms, hidden, logits = _games(nli, inputs, players)
         for row, i in enumerate(batch):
             draft, passes = drafts[i], Passes()
             passes.add(1)
             at = slice(len(draft.units.unit_of))
             pooled = None if terms is None else Pooled(logits[row : row + 1], game=_cut(terms, row, at))
-            states = _cut(hidden, row, at) if isinstance(hidden, GameTerms) else _cut_states(hidden, row, at)
-            readings[i] = _said(nli, draft, logits[row], pooled=pooled, hidden=states, passes=passes)
+            games = None if hidden is None else _cut(hidden, row, at)
+            readings[i] = _said(nli, draft, logits[row], pooled=pooled, hidden=games, passes=passes)
     return [readings[i] for i in range(len(drafts))]
 
 
 def _games(
-    nli: Classifier, inputs: Mapping[str, Tensor]
-) -> tuple[GameTerms | None, tuple[Tensor, ...] | GameTerms | None, Float[Tensor, "batch labels"]]:
-    """The games of a padded batch, or what an explainer plays; and the logits."""
-    model = nli.model
+    nli: Classifier, inputs: Mapping[str, Tensor], players: Bool[Tensor, "batch tokens"]
+) -> tuple[GameTerms | None, GameTerms | None, Float[Tensor, "batch labels"]]:
+    """The games of a padded batch, by the readout or by an explainer; and the logits."""
+    model, real = nli.model, inputs["attention_mask"].bool()
     with torch.inference_mode(), nli.own_tokens():
         if not isinstance(pooling_of(model), GamePooling):
             answer = nli.forward(inputs, output_hidden_states=True)
-            return None, answer.hidden_states, answer.logits
+            hidden = answer.hidden_states
+            games = hidden if isinstance(hidden, GameTerms) else nli.explainer.terms(hidden, players, real)
+            return None, games, answer.logits
         states = model.encode(**inputs).states
-        real = inputs["attention_mask"].bool()
         pooled = model.pool(states, real, model.players(inputs["input_ids"], real), record=True)
         return pooled.game, None, model.classify(pooled.output)
 
@@ -332,12 +369,9 @@ def _cut(terms: GameTerms, row: int, at: slice) -> GameTerms:
     return GameTerms(terms.V[row : row + 1, :, at], terms.anchor[row : row + 1], alpha)
 
 
-def _cut_states(hidden: tuple[Tensor, ...] | None, row: int, at: slice) -> tuple[Tensor, ...] | None:
-    """The same of hidden states."""
-    return None if hidden is None else tuple(layer[row : row + 1, at].clone() for layer in hidden)
-
-
-def _without(tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
+def _without(
+    tokenizer: PreTrainedTokenizerBase, tokens: Tokens, units: Units, removed: Sequence[int]
+) -> tuple[Tokens, Units]:
     """The text with the tokens of some units deleted."""
     for i in removed:
         if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < len(units.names):
@@ -351,9 +385,10 @@ def _without(tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Toke
     stays = [i not in removed for i in units.unit_of.tolist()]
     places = [i for i, stay in enumerate(stays) if stay]
     cut = {(tokens.offsets[i], tokens.sides[i]) for i, stay in enumerate(stays) if not stay}
+    inputs = Removal.of(tokenizer).remove(tokens.inputs, torch.tensor([stays]))
     left = Tokens(
         tokens.texts,
-        inputs={name: column[:, places] for name, column in tokens.inputs.items()},
+        inputs={name: inputs[name] for name in tokens.inputs},
         offsets=[tokens.offsets[i] for i in places],
         sides=[tokens.sides[i] for i in places],
         pieces=[tokens.pieces[i] for i in places],

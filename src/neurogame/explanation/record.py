@@ -1,4 +1,4 @@
-"""Explanation: the record of why a model said what it said of one text, and its ways out (JSON, terminal, HTML).
+"""Explanation: the record of why a model answered as it did on one text; as JSON, in the terminal, as HTML.
 
 A text is a pair or has one part. A pair has `premise` and `hypothesis`, and its words are on these sides; one text has
 `text`, and its words are on the side "text". JSON has the keys that apply and no others. Views ask for `parts`, the
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from neurogame.classifier import Prediction
 from neurogame.explanation import summary
 from neurogame.hamiltonian import Hamiltonian
+from neurogame.places import check_page
 from neurogame.records import plain
 from neurogame.writing import write_text
 
@@ -62,9 +63,11 @@ class Explanation:
             (how the method's and the layer's J_ij were computed), shapley_ess, banzhaf_ess, truncated and silent words
             (unread has their indices), unknown words ([UNK] to the tokenizer), seed, encoder_passes (sequences through
             the encoder), head_passes (vectors through the classifier on top), seconds, output (what the logits mean,
-            where that is not a softmax: "sigmoid", "multi_label", "regression"; see `neurogame.outputs`). Of an
-            explainer: r2 (on held-out texts), check_error (how far it is off on what was tried, in logits), check_limit
-            (what 95 % of the held-out texts had) and unlike (whether the one is beyond the other) …
+            where that is not a softmax: "sigmoid", "multi_label", "regression"; see `neurogame.outputs`). Of a
+            grounded game: grounded ("readout" or "explainer"), r2 (on held-out texts; None: not known), ungrounded
+            (whether it was never trained to predict the model). Of an explainer: check_error (how far it is off on what
+            was tried, in logits), check_limit (what 95 % of the held-out texts had) and unlike (whether the one is
+            beyond the other) …
         text: the text, where it has one part; else None.
     """
 
@@ -130,7 +133,7 @@ class Explanation:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> "Explanation":
-        """What `to_dict` gave, read back.
+        """The explanation that `to_dict` described.
 
         Raises:
             ValueError: a key is missing.
@@ -139,7 +142,7 @@ class Explanation:
             >>> Explanation.from_dict(json.loads(text)).show()  # doctest: +SKIP
         """
         names = [f.name for f in fields(cls)]
-        stored = {"rationale": None, **found}  # records of before it was looked for
+        stored = {"rationale": None, **found}  # older records have none
         stored = {"premise": None, "hypothesis": None, **stored} if "text" in found else {**stored, "text": None}
         missing = [name for name in names if name not in stored]
         if missing:
@@ -235,7 +238,7 @@ class Explanation:
         from neurogame.explanation.views.page import page
 
         goal = Path(path).expanduser()
-        check_place(goal)
+        check_page(goal)
         write_text(goal, page(self))
         return goal
 
@@ -299,11 +302,3 @@ class Explanation:
         from neurogame.explanation.views.page import fragment
 
         return fragment(self)
-
-
-def check_place(goal: Path) -> None:
-    """Where a page can go: a file in a folder that is there."""
-    if goal.is_dir():
-        raise IsADirectoryError(f"{goal} is a folder; the page is a file, as in {goal / 'report.html'}")
-    if not goal.parent.is_dir():
-        raise FileNotFoundError(f"{goal}: the folder {goal.parent} does not exist")

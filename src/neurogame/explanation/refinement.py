@@ -69,8 +69,8 @@ def refine(
         origin, total = float(table[0]), float(table[-1] - table[0])
         return Refined(values, zero, len(table), exact=True, origin=origin, total=total, reached=reached)
     ends = torch.tensor([[False], [True]]).expand(2, n)
-    said, guessed = v(ends), game.logits(ends) @ direction
-    rest = float((said[1] - said[0]) - (guessed[1] - guessed[0]))
+    observed, predicted = v(ends), game.logits(ends) @ direction
+    rest = float((observed[1] - observed[0]) - (predicted[1] - predicted[0]))
 
     def odd(C: Bool[Tensor, "pairs words"]) -> Float[Tensor, "pairs"]:
         both = torch.cat([C, ~C])
@@ -84,7 +84,7 @@ def refine(
         )
     single = torch.eye(n, dtype=torch.bool) if pairs >= n + _LEAST and n > 3 else torch.zeros(0, n, dtype=torch.bool)
     first = odd(single) if len(single) else torch.zeros(0, dtype=torch.float64)
-    C = drawn(n, pairs - len(single), inner=len(single) > 0, seed=question.seed)
+    C = draw_coalitions(n, pairs - len(single), inner=len(single) > 0, seed=question.seed)
     y = torch.zeros(0, dtype=torch.float64)
     step = len(C) if question.error is None else _ROUND // 2
     estimate, se = phi, torch.full_like(phi, torch.inf)
@@ -96,11 +96,11 @@ def refine(
             break
     reached = None if question.error is None else bool(float(se.max()) <= question.error)
     passes = 2 * (len(y) + len(single)) + 2
-    origin, total = float(said[0]), float(said[1] - said[0])
+    origin, total = float(observed[0]), float(observed[1] - observed[0])
     return Refined(estimate, se, passes, exact=False, origin=origin, total=total, reached=reached)
 
 
-def drawn(n: int, count: int, *, inner: bool, seed: int) -> Bool[Tensor, "pairs words"]:
+def draw_coalitions(n: int, count: int, *, inner: bool, seed: int) -> Bool[Tensor, "pairs words"]:
     """Coalitions of k words with probability ∝ 1/(k(n − k)), k = 1 … n − 1, or with `inner` 2 … n − 2."""
     generator = torch.Generator().manual_seed(seed)
     k = torch.arange(2, n - 1) if inner else torch.arange(1, n)

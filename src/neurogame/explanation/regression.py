@@ -59,7 +59,7 @@ class Estimate:
 
 def estimate(v: Values, n: int, *, pairs: int, seed: int) -> Estimate:
     """Values of v from ∅, N and at most `pairs` ≥ n pairs (C, N∖C), for n > 3: at most 2·pairs + 2 evaluations."""
-    C, draws = drawn(n, pairs, seed)
+    C, draws = draw_pairs(n, pairs, seed)
     s = torch.where(C, 1.0, -1.0).double()
     inside, outside = v(torch.cat([C, ~C])).double().chunk(2)
     to_shapley, to_banzhaf, chance = weights(C.sum(-1), n, draws)
@@ -76,7 +76,7 @@ def estimate(v: Values, n: int, *, pairs: int, seed: int) -> Estimate:
     return Estimate(phi, beta, J, error, 2 * len(C))
 
 
-def drawn(n: int, pairs: int, seed: int) -> tuple[Bool[Tensor, "pairs players"], int]:
+def draw_pairs(n: int, pairs: int, seed: int) -> tuple[Bool[Tensor, "pairs players"], int]:
     """One member of each pair: N first, then every N∖i, then those that were drawn; and the number K of draws.
 
     K is as large as it may be for no more than `pairs` different ones, (∅, N) not counted.

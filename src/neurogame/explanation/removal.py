@@ -41,9 +41,19 @@ def kept_inputs(
 def evaluate(
     reading: Reading, keep: Bool[Tensor, "coalitions read"], mode: Mode = "delete", batch_size: int = BATCH
 ) -> Float[Tensor, "coalitions labels"]:
-    """Logits of x_C for each row of `keep`, see `kept_inputs`; rows that are the same are evaluated once.
+    """Logits of x_C for each row of `keep`; rows that are the same are evaluated once.
 
     `reading.nli.outputs.probabilities(logits, reading.nli.temperature)` are those that `predict` gives.
+
+    Args:
+        reading: the text.
+        keep: True where a word stays; a column per word that was read, in the order of `reading.units.read`.
+        mode: "delete", "mask" or "pad", see `data.removal`.
+        batch_size: rows per forward pass.
+
+    Raises:
+        ModelError: logits that are NaN or infinite.
+        ValueError: `keep` does not fit the words, or a mode that the tokenizer does not allow.
     """
     return evaluate_each([(reading, keep)], mode, batch_size)[0]
 
@@ -68,12 +78,12 @@ def evaluate_each(
     for rows, inputs in _batches(fresh, mode, batch_size):
         with torch.inference_mode():
             logits = nli.forward(inputs).logits.float().cpu()
-        for (pair, some), said in zip(rows.items(), logits.split(list(map(len, rows.values()))), strict=True):
-            answers[pair][some] = said
+        for (pair, some), z in zip(rows.items(), logits.split(list(map(len, rows.values()))), strict=True):
+            answers[pair][some] = z
             readings[pair].passes.add(len(some))
-    if not all(bool(said.isfinite().all()) for said in answers):
+    if not all(bool(z.isfinite().all()) for z in answers):
         raise ModelError(f"the logits of {nli.name} are NaN or infinite where words are removed ({mode})")
-    return [said if back is None else said[back.cpu()] for said, (_, back) in zip(answers, distinct, strict=True)]
+    return [z if back is None else z[back.cpu()] for z, (_, back) in zip(answers, distinct, strict=True)]
 
 
 def _batches(

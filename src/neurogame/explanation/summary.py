@@ -18,6 +18,7 @@ from neurogame.printing import cut
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation
 
+_WEAK = 0.5  # R² of a model's own game below which a reader is told
 _MISSED = 1.0  # logits by which an explainer may miss the whole text
 _NOISY = 0.25  # an error of this share of the largest score is worth a warning
 _QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』()[]{}（）【】《》…*_"
@@ -387,16 +388,7 @@ def _warnings(ex: Explanation) -> Iterator[str]:
         )
     if facts.get("on_path") is False:
         yield "the values of this head stand beside the path to the logits, not on it"
-    if facts.get("unlike"):
-        yield (
-            f"this {noun(ex)} is unlike those that the explainer was fitted on: it misses the model by "
-            f"{facts['check_error']:.2g} where words are taken out, on 95 % of held-out texts by less than "
-            f"{facts['check_limit']:.2g}; refine it (samples)"
-        )
-    elif facts.get("grounded") == "explainer" and (facts.get("logit_error") or 0.0) > _MISSED:
-        yield f"the explainer misses the model's own logits by {facts['logit_error']:.2g} here: refine it (samples)"
-    elif not facts.get("grounded") and (facts.get("logit_error") or 0.0) > 1e-3:
-        yield f"the game misses the model's own logit by {facts['logit_error']:.2g}"
+    yield from _about_game(ex)
     largest = max(map(abs, ex.scores), default=0.0)
     noise = max((e for e in facts.get("shapley_se") or () if e is not None), default=0.0)
     if noise > _NOISY * largest > 0:
@@ -410,6 +402,31 @@ def _warnings(ex: Explanation) -> Iterator[str]:
         yield f"{held}: by itself no {unit(ex)} of this {noun(ex)} decides much"
 
 
+def _about_game(ex: Explanation) -> Iterator[str]:
+    """How far the game of a decision may be off."""
+    facts = ex.diagnostics
+    if facts.get("unlike"):
+        yield (
+            f"this {noun(ex)} is unlike those that the explainer was fitted on: it misses the model by "
+            f"{facts['check_error']:.2g} where words are taken out, on 95 % of held-out texts by less than "
+            f"{facts['check_limit']:.2g}; refine it (samples)"
+        )
+    elif facts.get("ungrounded"):
+        yield (
+            "the game of this model was never grounded: its values say little of what the model does without words; "
+            "train it with training.grounding, or refine (samples)"
+        )
+    elif facts.get("grounded") == "readout" and facts.get("r2") is not None and facts["r2"] < _WEAK:
+        yield (
+            f"the game of this model explains less than half of what it says of incomplete texts "
+            f"(R² {facts['r2']:.2f}): refine it (samples)"
+        )
+    elif facts.get("grounded") == "explainer" and (facts.get("logit_error") or 0.0) > _MISSED:
+        yield f"the explainer misses the model's own logits by {facts['logit_error']:.2g} here: refine it (samples)"
+    elif not facts.get("grounded") and (facts.get("logit_error") or 0.0) > 1e-3:
+        yield f"the game misses the model's own logit by {facts['logit_error']:.2g}"
+
+
 def footing(ex: Explanation, *, details: bool = True) -> list[str]:
     """How the numbers came about: a few short phrases; without details only how many words, whether tried, how long."""
     facts = ex.diagnostics
@@ -421,7 +438,7 @@ def footing(ex: Explanation, *, details: bool = True) -> list[str]:
         tried = facts.get("check_passes") or 0
         said.append(f"checked by {tried} short passes" if tried else "not checked on the model")
     if details and facts.get("r2") is not None:
-        said.append(f"explainer of R² {facts['r2']:.2f}")
+        said.append(f"{'explainer' if facts.get('grounded') == 'explainer' else 'game'} of R² {facts['r2']:.2f}")
     if details and facts.get("outside"):
         said.append(f"special tokens {signed(facts['outside'])}")
     if details and facts.get("converged"):

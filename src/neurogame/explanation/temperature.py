@@ -45,9 +45,9 @@ def heated(reading: Reading, factor: float) -> Reading:
         state = at_temperature(game.spin_state, factor, pooling.layer.config.damping)
         output = reading.terms(state.alpha).sum(1)  # (1, dim): W_O has no bias
         logits = reading.model.classify(output)[0].float().cpu()
-    said = reading.nli.prediction(logits, truncated=reading.prediction.truncated)
+    prediction = reading.nli.prediction(logits, truncated=reading.prediction.truncated)
     pooled = Pooled(output, state.alpha, replace(game, output=output, alpha=state.alpha, spin_state=state))
-    return replace(reading, prediction=said, pooled=pooled)
+    return replace(reading, prediction=prediction, pooled=pooled)
 
 
 def at_temperature(state: SpinState, factor: float, damping: float) -> SpinState:

@@ -29,7 +29,7 @@ class Bank(nn.Module, sampling.Drawing):
         self._places: dict[tuple[Any, ...], str] = {}
 
     def drawn(self, what: Callable[..., Any], device: torch.device, *arguments: Any) -> Any:
-        """`what(seed, *arguments)`, whatever the number of tokens among the arguments is."""
+        """`what(seed, *arguments)`, cut from the stored draw to the number of tokens among the arguments."""
         at = 1 if what is sampling.probes else len(arguments) - 1  # where the number of tokens stands
         key = (what.__name__, *arguments[:at], *arguments[at + 1 :])
         if key not in self._places:

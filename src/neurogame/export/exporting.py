@@ -12,19 +12,19 @@ import torch
 import neurogame
 from neurogame import sampling
 from neurogame._types import Tensor
-from neurogame.classifier import Classifier, accepted
+from neurogame.classifier import Classifier, accepted, is_single
 from neurogame.data.batching import collate
 from neurogame.data.words import tokenize
 from neurogame.export import folder as folders
 from neurogame.export.bank import Bank
-from neurogame.export.folder import Drawn, Extra, GamePapers, Manifest
-from neurogame.export.graph import ExportError, FittedGames, Graph, has_readout, offered, program, samples_of
+from neurogame.export.folder import Drawn, Extra, GameRecord, Manifest
+from neurogame.export.graph import ExportError, FittedGames, Graph, extras_of, has_readout, program, samples_of
 from neurogame.export.quantising import int8
 from neurogame.export.runtime import OnnxModel
 from neurogame.extras import need
 from neurogame.printing import printable
 from neurogame.validation import check_choice, check_count
-from neurogame.writing import filled
+from neurogame.writing import atomic_folder
 
 Quantize = Literal["int8"]
 TOLERANCE = 1e-4  # how far the graph may be from torch, per unit of what it computes (at least 1)
@@ -72,7 +72,7 @@ def export(
     """Write a model as ONNX; `neurogame.load(folder, backend="onnx")` opens it.
 
     The folder appears when it is whole and its numbers have been compared with torch's; one that exists is refused.
-    Where an explainer was fitted to the model (`nli.explainer`), its game is in the graph: `explain` needs no more.
+    Where an explainer was fitted to the model (`nli.explainer`), its game is part of the graph, and `explain` plays it.
 
     Args:
         nli: the model, loaded with torch.
@@ -82,6 +82,16 @@ def export(
         quantize: "int8" for a quarter of the size, at a loss.
         samples: coalitions per law; None: as many as the model draws.
         seed: of the coalitions; None: that of evaluation in torch, so that both answer the same.
+
+    Returns:
+        The folder, its size, and the manifest with the largest difference of a logit from torch's.
+
+    Raises:
+        ExportError: the model cannot be traced, lacks an extra, or its graph computes other numbers than torch.
+        FileExistsError, FileNotFoundError: the folder exists, or the one that it is to be made in does not.
+
+    Example:
+        >>> export(neurogame.load(), "model-onnx", extras=["values"]).summary()  # doctest: +SKIP
     """
     goal = _check(nli, Path(folder), extras, quantize, samples, seed)
     bank = Bank(sampling.FIXED_SEED if seed is None else seed, nli.max_length)
@@ -110,14 +120,14 @@ def export(
         | {name: str(importlib.import_module(name).__version__) for name in _PACKAGES},
         sha256={},
     )
-    with filled(goal, last=folders.CONFIG) as fresh:
+    with atomic_folder(goal, last=folders.CONFIG) as fresh:
         made.save(fresh / folders.MODEL)
         if quantize is not None:
             int8(fresh / folders.MODEL)
         manifest.logit_error = _compare(OnnxModel(fresh, manifest), batches, expected)
         nli.tokenizer.save_pretrained(fresh)
         if fitted is not None or "game" in extras:
-            folders.write_game(_papers(nli, fitted), fresh)
+            folders.write_game(_game_record(nli, fitted), fresh)
         manifest.sha256 = folders.sums(fresh)
         size = sum(path.stat().st_size for path in fresh.glob(f"{folders.MODEL}*")) / 1e6
         folders.write(manifest, fresh)
@@ -129,18 +139,17 @@ def _explainer(nli: Classifier) -> Any:
     return None if has_readout(nli.model) else nli.explainer
 
 
-def _is_single(nli: Classifier) -> bool:
-    return nli.explainer is not None and nli.explainer.parts == 1
-
-
-def _papers(nli: Classifier, fitted: Any) -> GamePapers:
+def _game_record(nli: Classifier, fitted: Any) -> GameRecord:
     """game.json: of the explainer, or of the model's own readout."""
     readout = nli.model.classifier if fitted is None else fitted.game.readout
     R, base = (x.detach().float().cpu().tolist() for x in (readout.weight, readout.base))
+    told: dict[str, Any]
     if fitted is None:
-        return GamePapers("readout", R, base)
+        config = nli.model.config
+        told = {"removal": config.readout_removal, "r2": config.readout_r2, "grounded": config.readout_grounded}
+        return GameRecord("readout", R, base, **told)
     told = {name: getattr(fitted, name) for name in ("removal", "output", "parts", "level", "r2", "limit")}
-    return GamePapers("explainer", R, base, **told)
+    return GameRecord("explainer", R, base, **told)
 
 
 def _check(
@@ -151,7 +160,7 @@ def _check(
     samples: int | None,
     seed: int | None,
 ) -> Path:
-    """What would fail after a minute fails at once."""
+    """Raise at once what would fail after a minute of tracing."""
     for name in _PACKAGES:
         need(name, "export")
     if isinstance(nli.model, OnnxModel):
@@ -162,7 +171,7 @@ def _check(
     if not goal.parent.is_dir():
         raise FileNotFoundError(f"{named}: its folder does not exist")
     _check_explainer(nli)
-    there = offered(nli.model, explained=nli.explainer is not None)
+    there = extras_of(nli.model, explained=nli.explainer is not None)
     for extra in extras:
         if extra not in there:
             has = ", ".join(there) or "none"
@@ -191,7 +200,7 @@ def _check_explainer(nli: Classifier) -> None:
 def _batches(nli: Classifier) -> list[dict[str, Tensor]]:
     """The pairs together, in their order, and one of them alone, without padding; or their premises, as texts."""
     pad = collate(nli.tokenizer)
-    rows: Any = [_row(nli, text) for text, _ in _PAIRS] if _is_single(nli) else nli.encode(_PAIRS)
+    rows: Any = [_row(nli, text) for text, _ in _PAIRS] if is_single(nli) else nli.encode(_PAIRS)
     batches = (pad([rows[i] for i in some]) for some in (range(len(rows)), [1]))
     return [nli.on_device(accepted(nli.model, batch)) for batch in batches]
 

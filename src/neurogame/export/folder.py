@@ -1,9 +1,9 @@
-"""What an exported model is on disk, and what its config.json says.
+"""The files of an exported model, and the content of its config.json.
 
     FOLDER/
       model.onnx     the graph with its weights (beyond 1.5 GB: weights in model.onnx.data)
       config.json    `Manifest`: labels, temperature, longest pair, coalitions, outputs, by which version, checksum
-      game.json      `GamePapers`, where the graph gives a grounded game: its readout, what it was fitted on
+      game.json      `GameRecord`, where the graph gives a grounded game: its readout, what it was fitted on
       tokenizer.json, tokenizer_config.json
 
 A folder that is damaged, or is something else, is refused in one line.
@@ -17,9 +17,11 @@ from typing import Any, Literal
 
 from neurogame.embedded import digest
 from neurogame.modeling.checking import ModelError, short
+from neurogame.records import unique_keys
 
 FORMAT, VERSION = "neurogame-onnx", 1
-MODEL, CONFIG, GAME = "model.onnx", "config.json", "game.json"
+MODEL, CONFIG, GAME, TOKENIZER = "model.onnx", "config.json", "game.json", "tokenizer.json"
+_HARMLESS = (".", "README", "LICENSE", "NOTICE")  # how files begin that nothing reads
 Extra = Literal["values", "couplings", "game"]
 WEIGHTS = ("alpha", "shapley", "banzhaf", "coupling")  # what a graph may say of each token
 TERMS = ("V", "anchor")  # of a grounded game
@@ -36,7 +38,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class GamePapers:
+class GameRecord:
     """game.json: what belongs to the games of a graph, logits(C) = base + readout · v(C), beside V and the anchors."""
 
     source: str  # "readout" or "explainer"
@@ -48,6 +50,7 @@ class GamePapers:
     level: str = "word"
     r2: float | None = None  # on held-out coalitions of held-out texts
     limit: float | None = None  # how far it missed the checks of all but a twentieth of them
+    grounded: bool | None = None  # False: it was never trained to predict the model
 
 
 @dataclass
@@ -98,15 +101,15 @@ def write(manifest: Manifest, folder: Path) -> None:
     (folder / CONFIG).write_text(json.dumps(manifest.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_game(papers: GamePapers, folder: Path) -> None:
+def write_game(record: GameRecord, folder: Path) -> None:
     """game.json."""
-    (folder / GAME).write_text(json.dumps(asdict(papers)) + "\n", encoding="utf-8")
+    (folder / GAME).write_text(json.dumps(asdict(record)) + "\n", encoding="utf-8")
 
 
-def read_game(folder: Path) -> GamePapers:
-    """game.json of a folder that `read` has found whole."""
+def read_game(folder: Path) -> GameRecord:
+    """game.json of a folder whose checksums `read` has verified."""
     try:
-        return GamePapers(**json.loads((folder / GAME).read_text(encoding="utf-8")))
+        return GameRecord(**json.loads((folder / GAME).read_text(encoding="utf-8"), object_pairs_hook=unique_keys))
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ModelError(f"{folder / GAME} is missing or damaged: {short(error)}; export the model again") from error
 
@@ -117,13 +120,19 @@ def sums(folder: Path) -> dict[str, str]:
 
 
 def read(folder: Path) -> Manifest:
-    """config.json of a folder whose files are as they were written."""
+    """config.json of a folder that holds the files it lists, with their checksums, and no others.
+
+    A tokenizer and the record of a game would be read whether they are listed or not: they must be.
+    """
     if not (folder / MODEL).is_file():
         if (folder / "model.safetensors").is_file():
             raise ModelError(f"{folder} is a torch model: load it without backend='onnx', or `neurogame export` it")
         raise ModelError(f"{folder} holds no {MODEL}; `neurogame export` writes one")
     manifest = _manifest(folder / CONFIG)
     actual = sums(folder)
+    for name in actual:
+        if name not in manifest.sha256 and not name.startswith(_HARMLESS):
+            raise ModelError(f"{folder}: {name} is none of the files that config.json lists; remove it")
     for name, expected in manifest.sha256.items():
         if actual.get(name) != expected:
             state = "damaged: its SHA-256 is not that in config.json" if name in actual else "missing"
@@ -133,7 +142,7 @@ def read(folder: Path) -> Manifest:
 
 def _manifest(path: Path) -> Manifest:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} is missing or no JSON: {short(error)}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -172,4 +181,7 @@ def _check(manifest: Manifest, path: Path) -> Manifest:
     wrong = [name for name, is_right in right.items() if not is_right]
     if wrong:
         raise ModelError(f"{path}: {wrong[0]} = {getattr(manifest, wrong[0])!r:.60} is not possible; export again")
+    for name in (TOKENIZER, *([GAME] if set(TERMS) & set(manifest.outputs) else [])):
+        if name not in manifest.sha256:
+            raise ModelError(f"{path}: sha256 has no line for {name}; export again")
     return manifest

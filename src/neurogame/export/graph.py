@@ -26,8 +26,8 @@ from neurogame.couplings import LinearCoupling
 from neurogame.export.bank import Bank
 from neurogame.export.folder import TERMS, Extra
 from neurogame.extras import need
+from neurogame.modeling.baselines.dam import WordPairModel
 from neurogame.modeling.checking import short
-from neurogame.modeling.dam import WordPairModel
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of
 from neurogame.readout import GameTerms, NormGames
 from neurogame.sampling import Randomness
@@ -41,7 +41,7 @@ class ExportError(ValueError):
 
 
 class FittedGames(nn.Module):
-    """The games of an explainer, of all tokens that are no padding: which of them play, who reads V decides.
+    """The games of an explainer, of all tokens that are no padding; the reader of V chooses which of them play.
 
     Args:
         games: without spins, so that V of a token does not depend on who else plays.
@@ -62,7 +62,7 @@ class Graph(nn.Module):
     """The forward pass of `model` to a dictionary of what is asked for.
 
     Args:
-        model: any classifier that `offered` does not refuse.
+        model: any classifier that `extras_of` does not refuse.
         extras: outputs beside logits and α.
         bank: where the draws come from.
         samples: coalitions per law; None: as many as the model draws.
@@ -118,7 +118,7 @@ def has_readout(model: PreTrainedModel) -> bool:
     return isinstance(pooling_of(model), GamePooling)
 
 
-def offered(model: PreTrainedModel, *, explained: bool = False) -> tuple[Extra, ...]:
+def extras_of(model: PreTrainedModel, *, explained: bool = False) -> tuple[Extra, ...]:
     """What a model has beyond logits and weights, with an explainer or without."""
     if isinstance(model, WordPairModel):
         raise ExportError(f"{type(model).__name__} cannot be exported: it cuts its sentences where the data say")

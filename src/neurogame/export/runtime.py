@@ -102,8 +102,8 @@ class OnnxModel:
 
     def forward(self, *, output_hidden_states: bool = False, **inputs: Tensor) -> Answer:
         """The logits of a padded batch; with the games of the graph where a model would give its hidden states."""
-        found = {name: torch.from_numpy(x) for name, x in self.run(inputs).items()}
+        outputs = {name: torch.from_numpy(x) for name, x in self.run(inputs).items()}
         asked = output_hidden_states and self.has_game
-        return Answer(found["logits"], GameTerms(*(found[name] for name in folders.TERMS)) if asked else None)
+        return Answer(outputs["logits"], GameTerms(*(outputs[name] for name in folders.TERMS)) if asked else None)
 
     __call__ = forward

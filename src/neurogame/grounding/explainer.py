@@ -40,11 +40,12 @@ from neurogame.grounding.texts import as_texts
 from neurogame.modeling.checking import UNLOADABLE, ModelError, short
 from neurogame.modeling.configuration import read_layers
 from neurogame.outputs import Output
+from neurogame.readout import GameTerms
 from neurogame.validation import check_choice, check_count
 from neurogame.writing import filled
 
 CONFIG, WEIGHTS = "explainer.json", "explainer.safetensors"
-TEXTS = 12_000  # more are not used unless asked for
+TEXTS = 24_000  # more are not used unless asked for
 COALITIONS = 2  # of each: more texts are worth more than more coalitions of one
 STEPS = 3000
 _HELD_OUT = 0.05  # of the texts, at most MOST_HELD_OUT
@@ -203,31 +204,43 @@ class Explainer:
                 f"{self.digest[:12]}); fit one with `neurogame ground`"
             )
 
+    def terms(
+        self,
+        hidden: Sequence[Float[Tensor, "batch tokens dim"]],
+        players: Bool[Tensor, "batch tokens"],
+        real: Bool[Tensor, "batch tokens"] | None = None,
+    ) -> GameTerms:
+        """The games of texts from their hidden states, on the CPU.
+
+        Args:
+            hidden: of every layer.
+            players: True at tokens that bring something.
+            real: True at tokens that are no padding; None: all are.
+        """
+        states = torch.cat([hidden[layer] for layer in self.layers], -1).float().cpu()
+        with torch.inference_mode():
+            return self.game.games.terms(states, players.cpu(), real=None if real is None else real.cpu())
+
     def play(
         self,
-        hidden: Sequence[Float[Tensor, "1 tokens dim"]],
+        hidden: Sequence[Float[Tensor, "1 tokens dim"]] | GameTerms,
         members: Float[Tensor, "words tokens"],
         playing: Bool[Tensor, "tokens"] | None = None,
     ) -> WordGame:
         """The game of one text from its hidden states.
 
         Args:
-            hidden: of every layer.
+            hidden: of every layer; or `terms` of them.
             members: 1 where a token belongs to a player.
             playing: tokens that bring something, players' or not; None: those of the players.
         """
-        states = torch.cat([hidden[layer] for layer in self.layers], -1).float().cpu()
-        players = (members.bool().any(0) if playing is None else playing).unsqueeze(0).cpu()
+        if not isinstance(hidden, GameTerms):
+            players = members.bool().any(0) if playing is None else playing
+            hidden = self.terms(hidden, players.unsqueeze(0))
+        papers: dict[str, Any] = {"source": "explainer", "removal": self.removal, "r2": self.r2, "limit": self.limit}
+        readout = self.game.readout
         with torch.inference_mode():
-            terms = self.game.games.terms(states, players)
-            readout = self.game.readout
-            papers: dict[str, Any] = {
-                "source": "explainer",
-                "removal": self.removal,
-                "r2": self.r2,
-                "limit": self.limit,
-            }
-            return WordGame.of(terms, members, readout.weight, readout.base, **papers)
+            return WordGame.of(hidden, members, readout.weight, readout.base, **papers)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write explainer.json and explainer.safetensors; the weights in float16, in which they were rounded.

@@ -24,6 +24,7 @@ class ExportedGame:
         R, base: the readout.
         source: "explainer", or "readout" where the game is the model's own classifier.
         removal, output, parts, level, r2, limit: as `Explainer` has them.
+        grounded: as `WordGame` has it.
     """
 
     R: Float[Tensor, "labels heads"]
@@ -35,6 +36,7 @@ class ExportedGame:
     level: Level
     r2: float | None
     limit: float | None
+    grounded: bool | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "ExportedGame":
@@ -54,10 +56,17 @@ class ExportedGame:
             numbers = [None if x is None else float(x) for x in (papers.r2, papers.limit)]
         except (TypeError, ValueError, RuntimeError) as error:
             raise ModelError(f"{folder / folders.GAME} is damaged: {short(error)}; export the model again") from error
-        if R.dim() != 2 or base.shape != R.shape[:1] or papers.parts not in (1, 2):
+        if (
+            R.dim() != 2
+            or base.shape != R.shape[:1]
+            or papers.parts not in (1, 2)
+            or not isinstance(papers.grounded, bool | None)
+        ):
             shapes = f"readout {list(R.shape)}, base {list(base.shape)}, parts {papers.parts!r:.20}"
+            shapes = f"{shapes}, grounded {papers.grounded!r:.20}"
             raise ModelError(f"{folder / folders.GAME} is damaged: {shapes}; export the model again")
-        return cls(R, base, papers.source, papers.removal, papers.output, papers.parts, papers.level, *numbers)  # type: ignore[arg-type]  # checked
+        told = (papers.source, papers.removal, papers.output, papers.parts, papers.level, *numbers, papers.grounded)
+        return cls(R, base, *told)  # type: ignore[arg-type]  # checked
 
     def check(self, model: object, name: str = "this model") -> None:
         """Refuse any other model than a graph with a game."""
@@ -82,8 +91,8 @@ class ExportedGame:
         if self.source == "explainer":  # of a readout the graph knows who plays
             players = members.bool().any(0) if playing is None else playing
             hidden = GameTerms(hidden.V.masked_fill(~players[:, None], 0.0), hidden.anchor)
-        papers = {"source": self.source, "removal": self.removal, "r2": self.r2, "limit": self.limit}
-        return WordGame.of(hidden, members, self.R, self.base, **papers)  # type: ignore[arg-type]
+        papers = {name: getattr(self, name) for name in ("source", "removal", "r2", "limit", "grounded")}
+        return WordGame.of(hidden, members, self.R, self.base, **papers)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """A part of an exported folder, which is copied."""

@@ -278,7 +278,7 @@ def fit_games(
         torch.manual_seed(seed)
         for step in range(1, steps + 1):
             if not order:
-                order = _grouped([len(x) for x in observed.states], batch_size, generator)
+                order = grouped([len(x) for x in observed.states], batch_size, generator)
             inputs, logits = observed.batch(order.pop())
             loss = (observed.centred(game(*inputs)) - observed.centred(logits)).square().mean()
             optimizer.zero_grad()
@@ -325,7 +325,7 @@ class _Best:
             self.state = {name: x.clone() for name, x in game.state_dict().items()}
 
 
-def _grouped(lengths: list[int], size: int, generator: torch.Generator) -> list[list[int]]:
+def grouped(lengths: list[int], size: int, generator: torch.Generator) -> list[list[int]]:
     """Every text once, in batches of similar length and random order."""
     places = torch.randperm(len(lengths), generator=generator).tolist()
     pools = [sorted(places[i : i + 8 * size], key=lengths.__getitem__) for i in range(0, len(places), 8 * size)]

@@ -1,8 +1,10 @@
 """WordGame: logits(C) = b + R v(C) over the words of one text, from a model's readout or from an explainer."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import torch
 
 from neurogame._types import Bool, Float, Tensor
@@ -23,6 +25,7 @@ class WordGame:
         removal: how words are taken out of the texts that it predicts.
         r2: how well it predicted the model on held-out coalitions when it was fitted; None where that is not known.
         limit: how far it missed the checks of all but a twentieth of the held-out texts, in logits; None: not known.
+        grounded: False where it was never trained to predict the model; None: not known.
     """
 
     V: Float[Tensor, "heads words dim"]
@@ -33,6 +36,7 @@ class WordGame:
     removal: Mode = "delete"
     r2: float | None = None
     limit: float | None = None
+    grounded: bool | None = None
 
     @classmethod
     def of(
@@ -46,6 +50,7 @@ class WordGame:
         removal: Mode = "delete",
         r2: float | None = None,
         limit: float | None = None,
+        grounded: bool | None = None,
     ) -> "WordGame":
         """From the games of a batch of one text; `members` is 1 where a token belongs to a word."""
         V, a = terms.V[0].detach().float().cpu(), terms.anchor[0].detach().float().cpu()
@@ -54,7 +59,7 @@ class WordGame:
         outside = V.sum(1) - (members @ V).sum(1)  # (heads, dim): players that are no words
         inside = a + outside
         shift = R @ (inside.norm(dim=-1) - a.norm(dim=-1))
-        return cls(members @ V, inside, R, base + shift, source, removal, r2, limit)
+        return cls(members @ V, inside, R, base + shift, source, removal, r2, limit, grounded)
 
     @property
     def players(self) -> int:
@@ -69,13 +74,45 @@ class WordGame:
         logits: Tensor = (self.base + v @ self.R.mT).double()
         return logits.reshape(*C.shape[:-1], -1)
 
-    def without_each(self, C: Bool[Tensor, "words"]) -> Float[Tensor, "members labels"]:
-        """logits(C∖i) for each i of C in order: one difference of sums each instead of a sum."""
-        V = self.V[:, C]  # (heads, members, dim)
-        S = (self.anchor + V.sum(1)).unsqueeze(1) - V
+    @cached_property
+    def whole(self) -> Float[Tensor, "labels"]:
+        """logits(N)."""
+        return self.logits(torch.ones(self.players, dtype=torch.bool))
+
+    @cached_property
+    def without(self) -> Float[Tensor, "words labels"]:
+        """logits(N∖i) for each word: one difference of sums each instead of a sum."""
+        S = (self.anchor + self.V.sum(1)).unsqueeze(1) - self.V
         v = S.norm(dim=-1) - self.anchor.norm(dim=-1, keepdim=True)
         logits: Tensor = self.base + (self.R @ v).mT
         return logits.double()
+
+    def shrunk(self, rivals: Float[Tensor, "rivals labels"]) -> tuple[list[int], list[float]]:
+        """From all words to one, each time without the word that the answer misses least: sets of every size.
+
+        Args:
+            rivals: margin(C) = min_r rivals_r · logits(C) says how far the answer is kept.
+
+        Returns:
+            The words in the order in which they go, the last one included; and the margins of what stays: of all
+            words, of all but the first of them, and so on to the last one alone.
+        """
+        n, W = self.players, (rivals.to(self.R) @ self.R).numpy()  # (rivals, heads)
+        b = (rivals.to(self.R) @ (self.base - self.R @ self.anchor.norm(dim=-1))).numpy()[:, None]
+        V = self.V.permute(2, 0, 1).contiguous().numpy()  # (dim, heads, words): a step is a few short loops
+        S = self.anchor.mT.numpy()[:, :, None] + V.sum(-1, keepdims=True)
+        T, squares, out = S - V, np.empty_like(V), np.zeros(n, dtype=V.dtype)  # T: of C∖i, for each i in C
+        order: list[int] = []
+        margins = [float((W @ np.sqrt((S * S).sum(0)) + b).min())]
+        while len(order) < n - 1:
+            np.multiply(T, T, out=squares)
+            margin = (W @ np.sqrt(squares.sum(0)) + b).min(0) + out  # (words,)
+            k = int(margin.argmax())
+            order.append(k)
+            margins.append(float(margin[k]))
+            out[k] = -np.inf
+            T -= V[:, :, k : k + 1]
+        return [*order, *np.flatnonzero(out == 0.0).tolist()], margins
 
     def values(
         self, direction: Float[Tensor, "asked labels"] | None = None, *, samples: int = SAMPLES, seed: int = 0

@@ -92,7 +92,7 @@ class Part:
         source: digest of the source; a part is resumed only with the same one, or if that one was damaged.
         resume: continue the part that is there; without, a part that is there is refused.
 
-    Left by an exception before its first chunk is complete it is deleted, later it stays.
+    An exception before the first chunk is complete deletes the part; after that the part stays.
     """
 
     def __init__(self, output: Path, shard: Shard, job: Mapping[str, Any], *, source: str = "", resume: bool) -> None:
@@ -231,7 +231,8 @@ def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
         paths[0].rename(output)
         sync(output.parent)
         return
-    fresh, packed = (output.with_name(f"{output.name}.{_process()}{suffix}{_JOINED}") for suffix in ("", ".packed"))
+    process = f"{socket.gethostname()}-{os.getpid()}"
+    fresh, packed = (output.with_name(f"{output.name}.{process}{suffix}{_JOINED}") for suffix in ("", ".packed"))
     try:
         with ExitStack() as stack:
             files = [stack.enter_context(path.open("rb")) for path in paths]
@@ -262,10 +263,6 @@ def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
     finally:
         fresh.unlink(missing_ok=True)
         packed.unlink(missing_ok=True)
-
-
-def _process() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"
 
 
 def _check_ours(output: Path, logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:

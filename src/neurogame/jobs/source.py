@@ -1,8 +1,8 @@
-"""The rows of a job: read in chunks, with a digest of what was read; and what a result depends on beside them."""
+"""The rows of a job: read in chunks, compared with those of an interrupted run; and what else a result depends on."""
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from neurogame.data.formats import DAMAGE, STDIN
 from neurogame.data.pairs import DataError, Malformed, Pair
 from neurogame.data.reading import Row
 from neurogame.data.texts import Text
-from neurogame.jobs.parts import Mark, PartError
+from neurogame.jobs.parts import Mark, Part, PartError, Shard
 
 _SHOWN = 5  # malformed rows that the record names
+Rows = list[Row | Text]
 
 
 class DamagedSourceError(PartError):
@@ -48,15 +49,20 @@ def file_digest(source: str | Path) -> str:
 
 
 class Reading:
-    """The rows of a file, chunk by chunk, and what has been read so far."""
+    """The rows of a file, chunk by chunk, and what has been read so far.
+
+    Args:
+        rows: of the file, from the first on.
+        size: rows per chunk.
+    """
 
     def __init__(self, rows: Iterator[Row | Text], size: int) -> None:
         self._source, self._size = rows, size
         self._digest = hashlib.blake2b(digest_size=16)
-        self.rows = self.pairs = self.malformed_count = 0
+        self.chunks = self.rows = self.pairs = self.malformed_count = 0
         self.malformed: list[str] = []
 
-    def __iter__(self) -> Iterator[list[Row | Text]]:
+    def __iter__(self) -> Iterator[Rows]:
         while taken := list(islice(self._source, self._size)):
             faulty = [row for row in taken if isinstance(row, Malformed)]
             if faulty and faulty[-1].is_end:  # no malformed row: an unknown number of rows is missing
@@ -71,6 +77,7 @@ class Reading:
                 elif isinstance(row, Malformed):
                     self._hash(row.line, row.reason)
             self.malformed += map(str, faulty[: _SHOWN - len(self.malformed)])
+            self.chunks += 1
             self.rows += len(taken)
             self.pairs += sum(isinstance(row, Pair | Text) for row in taken)
             self.malformed_count += len(faulty)
@@ -79,31 +86,50 @@ class Reading:
     def _hash(self, *content: object) -> None:
         self._digest.update(repr(content).encode("utf-8", "surrogatepass"))
 
-    def mark(self, chunk: int, *, ended: bool = False, **kept: Any) -> Mark:
-        """The place in the file, behind a chunk."""
-        return Mark(chunk, self.rows, self._digest.hexdigest(), kept=kept, ended=ended)
+    def pending(
+        self,
+        part: Part,
+        shard: Shard,
+        *,
+        seen: Callable[[Rows], object] = lambda _: None,
+        skipped: Callable[[Rows], object] = lambda _: None,
+    ) -> Iterator[Rows]:
+        """The chunks of a part that it does not have yet; those before them are read and compared with its journal.
 
-    def check(self, chunk: int, start: Mark, part: Path) -> None:
-        """Where an interrupted run stopped, the rows before must be those that it has read."""
-        if chunk == start.chunk and self._digest.hexdigest() != start.digest:
-            raise PartError(f"{part} was begun with another source: its first {start.rows} rows differ")
+        Args:
+            part: open; `write` the chunk, with `mark`, before the next is asked for.
+            shard: which chunks are the part's.
+            seen: called with every chunk, those of other parts included.
+            skipped: called with every chunk that the part has.
 
-    def check_end(self, chunk: int, start: Mark, part: Path) -> None:
-        """An interrupted run cannot have read more than there is."""
-        if chunk < start.chunk:
-            raise PartError(f"{part} was begun with another source: it had more than {self.rows} rows")
+        Raises:
+            PartError: the rows are not those that the part was begun with.
+        """
+        start = part.at
+        for rows in self:
+            seen(rows)
+            if self.chunks - 1 == start.chunk and self._digest.hexdigest() != start.digest:
+                raise PartError(f"{part.path} was begun with another source: its first {start.rows} rows differ")
+            if shard.owns(self.chunks - 1) and self.chunks - 1 > start.chunk:
+                yield rows
+            elif shard.owns(self.chunks - 1):
+                skipped(rows)
+        if self.chunks - 1 < start.chunk:
+            raise PartError(f"{part.path} was begun with another source: it had more than {self.rows} rows")
+
+    def mark(self, *, ended: bool = False, **kept: Any) -> Mark:
+        """The place behind the last chunk that was read; `kept` are counts that a resumed run needs."""
+        last = self.chunks if ended else self.chunks - 1
+        return Mark(last, self.rows, self._digest.hexdigest(), kept=kept, ended=ended)
 
 
 def fingerprint(nli: Classifier) -> str:
-    """Of all that decides what a model says and explains: weights, configuration, tokenizer, labels, explainer."""
-    known = getattr(nli, "fingerprint", None)
-    if isinstance(known, str):
-        return known
+    """A digest of all that decides the answers of a model: weights, configuration, tokenizer, labels, explainer."""
     digest = hashlib.blake2b(digest_size=16)
     settings = _settings(nli.model.config.to_dict())  # of an ONNX export with the checksums of its files
     for part in (settings, _words(nli.tokenizer), nli.labels, nli.max_length, nli.temperature):
         digest.update(json.dumps(part, sort_keys=True, default=str).encode())
-    for module in (nli.model, getattr(getattr(nli, "explainer", None), "game", None)):
+    for module in (nli.model, getattr(nli.explainer, "game", None)):
         weights: Mapping[str, Tensor] = getattr(module, "state_dict", dict)()
         for name, tensor in sorted(weights.items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -27,7 +27,7 @@ import torch
 
 from neurogame._types import Tensor
 from neurogame.validation import transformed
-from neurogame.writing import replaced
+from neurogame.writing import atomic_file
 
 _HERE = Path(__file__).parent
 # Sums may be reordered (that is what vectorises them); NaN and infinity keep their meaning.
@@ -126,7 +126,7 @@ def _build(compiler: str, folder: Path) -> Path:
         _run([compiler, *_FLAGS, "-shared", "-o", str(linked), *objects, "-lm"])
         content = linked.read_bytes()
     path = folder / f"kernels-{_fingerprint()}-{_digest(content)}.so"
-    with replaced(path) as fresh:
+    with atomic_file(path) as fresh:
         fresh.write_bytes(content)
         fresh.chmod(0o700)
     return path
@@ -135,8 +135,9 @@ def _build(compiler: str, folder: Path) -> Path:
 def _check_private(folder: Path) -> None:
     """Whether no other user can put a file into this folder, or another folder in its place.
 
-    A folder of our own that its group can write to (umask 002) is closed to the group. Above it, a folder that all may
-    write to must be sticky, as /tmp is: then only its owner can rename what is in it.
+    A folder of our own that its group can write to (umask 002) is closed to the group. Above it, a folder that others
+    may write to must be sticky, as /tmp is: then only its owner can rename what is in it. A group of this user alone,
+    as many systems make one per user, is no other.
     """
     if not hasattr(os, "geteuid"):
         return
@@ -148,8 +149,21 @@ def _check_private(folder: Path) -> None:
     for parent in resolved.parents:
         status = parent.stat()
         foreign = status.st_uid not in (0, os.geteuid())
-        if foreign or (status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX):
+        others = stat.S_IWOTH if _is_own_group(status.st_gid) else _BY_OTHERS
+        if foreign or (status.st_mode & others and not status.st_mode & stat.S_ISVTX):
             raise PermissionError(f"{parent} can be changed by other users: no code is loaded from {folder}")
+
+
+def _is_own_group(gid: int) -> bool:
+    """Whether a group has the name of this user, or root's, and no other member."""
+    import grp  # neither is there on Windows
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a number without a name, as in a container
+        return gid == os.getegid() == os.geteuid()
+    return group.gr_name in (user, "root") and {*group.gr_mem} <= {user, "root"}
 
 
 def _is_own(path: Path) -> bool:
@@ -163,8 +177,8 @@ def _run(command: list[str]) -> None:
     """RuntimeError with the first thing that the compiler complains about."""
     done = subprocess.run(command, check=False, capture_output=True, timeout=_PATIENCE)  # noqa: S603 — the user's own
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-        raise RuntimeError(f"{command[0]} failed: {said or f'exit status {done.returncode}'}")
+        message = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise RuntimeError(f"{command[0]} failed: {message or f'exit status {done.returncode}'}")
 
 
 @cache

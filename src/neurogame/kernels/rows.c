@@ -14,11 +14,17 @@ typedef struct {
     int failed;
 } Team;
 
+float *neurogame_room(long floats)
+{
+    const size_t line = 64, bytes = sizeof(float) * (floats > 0 ? floats : 1);
+    return aligned_alloc(line, (bytes + line - 1) / line * line);
+}
+
 /* One member: takes the next row until there is none. */
 static void member(void *argument)
 {
     Team *team = argument;
-    float *scratch = malloc(sizeof(float) * (team->floats > 0 ? team->floats : 1));
+    float *scratch = neurogame_room(team->floats);
     if (!scratch) {
         __atomic_store_n(&team->failed, 1, __ATOMIC_RELAXED);
         return;

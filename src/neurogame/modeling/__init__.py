@@ -11,13 +11,13 @@ from neurogame.modeling.configuration import NeuroGameConfig
 from neurogame.modeling.registration import register
 
 if TYPE_CHECKING:
-    from neurogame.modeling.dam import DamForSequenceClassification
-    from neurogame.modeling.esim import EsimForSequenceClassification
+    from neurogame.modeling.baselines.dam import DamForSequenceClassification
+    from neurogame.modeling.baselines.esim import EsimForSequenceClassification
     from neurogame.modeling.model import NeuroGameClassifierOutput, NeuroGameForSequenceClassification, overhead
 
 _LATER = {
-    "DamForSequenceClassification": "dam",
-    "EsimForSequenceClassification": "esim",
+    "DamForSequenceClassification": "baselines.dam",
+    "EsimForSequenceClassification": "baselines.esim",
     "NeuroGameClassifierOutput": "model",
     "NeuroGameForSequenceClassification": "model",
     "overhead": "model",

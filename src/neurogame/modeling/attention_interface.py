@@ -4,10 +4,13 @@
 
 The attention interface hands over queries, keys and values of a layer, with the layer itself. So the keys of the model
 are the keys of the game, and the two numbers of a head, ω and μ, are parameters put beside the model's own
-(`use_neurogame_attention`). A layer without them plays with ω = μ = 0, which is sigmoid attention. The mathematics is
-in `query_game`.
+(`use_neurogame_attention`). A layer without them plays with ω = μ = 0, which is sigmoid attention. The configuration of
+a model that was swapped says so, which `load_neurogame_attention` reads. The mathematics is in `query_game`.
 """
 
+import inspect
+import warnings
+from os import PathLike
 from typing import Any
 
 import torch
@@ -18,10 +21,17 @@ from transformers.masking_utils import sdpa_mask
 from neurogame._types import Float, Tensor
 from neurogame.players import as_bias, count_players
 from neurogame.query_game import QueryGame
-from neurogame.validation import check_count
+from neurogame.validation import check_count, full_precision
 
 NAME = "neurogame"  # of the implementation, and of what a layer carries
-UNSUPPORTED = ("softcap", "s_aux", "position_bias")  # what other logits than q·k/√d are made of
+ENTRY = "neurogame_attention"  # of the configuration: the model was swapped, and with which options
+INTERFACE = "ALL_ATTENTION_FUNCTIONS"  # where a layer of transformers looks its attention up
+# What other logits than q·k/√d are made of: the argument of the interface, and the attribute of layers that pass it.
+UNSUPPORTED = {
+    "softcap": "attn_logit_softcapping",
+    "s_aux": "sinks",
+    "position_bias": "has_relative_attention_bias",
+}
 
 
 class HeadTerms(nn.Module):
@@ -65,12 +75,14 @@ def neurogame_attention(
     """
     for name in UNSUPPORTED:
         if options.get(name) is not None:
-            raise ValueError(f"{NAME!r} attention knows no {name}, got {options[name]!r}")
+            raise ValueError(f"{NAME!r} attention knows no {name}, got {_short(options[name])}")
     heads = query.shape[1]
     if key.shape[1] != heads:
         key, value = (x.repeat_interleave(heads // key.shape[1], dim=1) for x in (key, value))
     terms = getattr(module, NAME, None)
-    with torch.autocast(query.device.type, enabled=False):
+    if terms is None and not torch.compiler.is_compiling():
+        _without_terms(module)
+    with full_precision(query.device):
         exact = torch.float32 if query.dtype.itemsize < 4 else query.dtype
         q, G, V = (x.to(exact) for x in (query, key, value))
         if scaling is not None:
@@ -84,6 +96,25 @@ def neurogame_attention(
         game = QueryGame(q, G, strength, price, bias, iterations)
         out, alpha = game.attend(V, dropout=dropout, need_weights=bool(asked or dropout))
     return out.transpose(1, 2).to(query.dtype), None if alpha is None else alpha.to(query.dtype)
+
+
+def _short(value: object) -> str:
+    """A value for a message; of a tensor its shape."""
+    return f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+
+
+def _without_terms(module: nn.Module) -> None:
+    """A layer that lacks the ω and μ it was saved with is refused; one that never had them warns, once."""
+    if getattr(getattr(module, "config", None), ENTRY, None) is not None:
+        raise ValueError(
+            f"the configuration says {ENTRY}, but this {type(module).__name__} has no ω and μ: load the model with "
+            "neurogame.load_neurogame_attention, or call neurogame.use_neurogame_attention on it"
+        )
+    warnings.warn(
+        f'attn_implementation="{NAME}" alone is sigmoid attention, without couplings; '
+        "neurogame.use_neurogame_attention(model) gives every head its ω and μ",
+        stacklevel=2,
+    )
 
 
 def _bias(mask: Tensor | None, like: Tensor, tokens: int, *, causal: bool) -> tuple[Tensor | None, Tensor]:
@@ -100,7 +131,8 @@ def _bias(mask: Tensor | None, like: Tensor, tokens: int, *, causal: bool) -> tu
 def register_attention() -> None:
     """Make `attn_implementation="neurogame"` known to transformers; calling it again changes nothing.
 
-    >>> neurogame.register_attention()
+    Importing both packages does this too, as soon as transformers imports its models.
+
     >>> model = AutoModel.from_pretrained("bert-base-uncased", attn_implementation="neurogame")
     """
     AttentionInterface.register(NAME, neurogame_attention)
@@ -113,32 +145,103 @@ def use_neurogame_attention(
     """Swap the attention of every layer of a model for NeuroGame attention, in place, with ω and μ to be learned.
 
     Projections and everything else stay, so does the rest of the state dict; each attention layer gains `neurogame`
-    with `strength` and `background` per head. Weights that were trained with softmax have to be trained further. To
-    load what was saved, build the model, call this, then `load_state_dict`.
+    with `strength` and `background` per head. Weights that were trained with softmax have to be trained further. What
+    `save_pretrained` writes is loaded by `load_neurogame_attention`. Swapping again keeps ω and μ.
 
     Args:
         model: of a family that goes through the attention interface, as BERT, RoBERTa and most others do.
         iterations: updates of the mean field.
-        strength: ω of every head at the start.
-        background: μ of every head at the start.
+        strength: ω of every new head at the start.
+        background: μ of every new head at the start.
 
     Returns:
         The same model.
 
     Raises:
-        ValueError: no layer of the model goes through the attention interface.
+        ValueError: no layer of the model goes through the attention interface, or the logits of a layer have parts that
+            the game does not know (soft caps, sinks, relative positions as in T5).
     """
-    register_attention()
-    layers = [module for module in model.modules() if hasattr(module, "scaling") and hasattr(module, "config")]
+    check_count("iterations", iterations)
+    layers = [module for module in model.modules() if _through_interface(module)]
     if not layers:
         raise ValueError(
             f"{type(model).__name__} has no layer that goes through the attention interface of transformers"
         )
+    for layer in layers:
+        for name, attribute in UNSUPPORTED.items():
+            if getattr(layer, attribute, None) is not None:
+                raise ValueError(f"{NAME!r} attention knows no {name}, and {type(layer).__name__} has one")
     model.set_attn_implementation(NAME)
     for layer in layers:
-        heads = getattr(layer, "num_attention_heads", None) or getattr(layer, "num_heads", None)
-        heads = heads or layer.config.num_attention_heads
-        terms = HeadTerms(int(heads), iterations=iterations, strength=strength, background=background)
+        if hasattr(layer, NAME):
+            getattr(layer, NAME).iterations = iterations
+            continue
+        terms = HeadTerms(_heads(layer), iterations=iterations, strength=strength, background=background)
         one = next(layer.parameters())
         layer.add_module(NAME, terms.to(device=one.device, dtype=one.dtype))
+    for config in (model.config, *(layer.config for layer in layers)):
+        setattr(config, ENTRY, {"iterations": iterations})
+    model.config.attn_implementation = NAME  # is written, so that nobody loads the weights as softmax unawares
     return model
+
+
+def load_neurogame_attention(folder: str | PathLike[str], model_class: Any = None, **options: Any) -> PreTrainedModel:
+    """A model that was swapped by `use_neurogame_attention` and saved, with its learned ω and μ.
+
+    >>> model = neurogame.load_neurogame_attention("runs/mine", AutoModelForSequenceClassification)
+
+    Args:
+        folder: what `save_pretrained` wrote, or the name of a model on the hub.
+        model_class: an Auto class, or the class of the model; None: AutoModel.
+        options: as of `from_pretrained`.
+
+    Raises:
+        ValueError: the configuration does not say that the model was swapped, or ω and μ are not among the weights.
+    """
+    from transformers import AutoConfig, AutoModel  # this module is imported while transformers imports these
+
+    model_class = AutoModel if model_class is None else model_class
+    config = options.pop("config", None) or AutoConfig.from_pretrained(folder)
+    entry = getattr(config, ENTRY, None)
+    if entry is None:
+        raise ValueError(
+            f"the configuration of {str(folder)!r} has no {ENTRY}: load it with from_pretrained, "
+            "then neurogame.use_neurogame_attention(model)"
+        )
+    if not (isinstance(model_class, type) and issubclass(model_class, PreTrainedModel)):
+        with torch.device("meta"):  # nothing but its class is wanted
+            model_class = type(model_class.from_config(config))
+
+    def build(self: PreTrainedModel, *args: Any, **kwargs: Any) -> None:
+        model_class.__init__(self, *args, **kwargs)
+        use_neurogame_attention(self, **entry)
+
+    # from_pretrained builds the class it is called on, then fills its parameters: so ω and μ must be there by then.
+    swapped: Any = type(model_class.__name__, (model_class,), {"__init__": build, "__module__": model_class.__module__})
+    wanted_info = options.pop("output_loading_info", False)
+    model, info = swapped.from_pretrained(
+        folder, config=config, attn_implementation=NAME, output_loading_info=True, **options
+    )
+    missing = sorted(name for name in info["missing_keys"] if f".{NAME}." in name)
+    if missing:
+        raise ValueError(f"the weights in {str(folder)!r} have no {', '.join(missing[:3])}{', …' * (len(missing) > 3)}")
+    model.__class__ = model_class
+    return (model, info) if wanted_info else model
+
+
+def _through_interface(module: nn.Module) -> bool:
+    """Whether the forward pass of a layer looks its attention up in transformers' interface."""
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    return code is not None and INTERFACE in code.co_names and hasattr(module, "config")
+
+
+def _heads(layer: Any) -> int:
+    """Heads of a layer, by the names that families have for them."""
+    for owner in (layer, layer.config):
+        for name in ("num_attention_heads", "num_heads", "n_heads"):
+            if getattr(owner, name, None):
+                return int(getattr(owner, name))
+    raise ValueError(f"{type(layer).__name__} does not say how many heads it has")
+
+
+register_attention()

@@ -20,8 +20,10 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig
 from transformers.initialization import no_init_weights
 
+from neurogame import attention
 from neurogame.labels import spelled
 from neurogame.printing import printable
+from neurogame.records import unique_keys
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 SAFELY: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False}
@@ -47,8 +49,8 @@ _SIZED = re.compile("size|dim|width|heads|labels|spins|vocab")
 _NEEDED = ("hidden_size", "vocab_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 _HARMLESS = {_COUNTED: 1_000, _SIZED: 100_000}  # such a configuration costs little, and the usual checks name the fault
 _SMALL = 50_000_000  # numbers of a model that fits anywhere
-# what costs memory or time in every forward pass and is no size of a weight; far beyond what improves an answer
-_MOST = {"samples": 1 << 14, "train_samples": 1 << 14, "max_iter": 10_000, "hopfield_steps": 1_000}
+# what costs memory or time in every forward pass and is no size of a weight
+MOST = {**attention.MOST, "hopfield_steps": 1_000}
 
 
 class ModelError(ValueError):
@@ -144,7 +146,7 @@ def check_labels(id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any]
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file that holds an object."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not a valid JSON file: {short(error)}") from error
     if not isinstance(content, dict):
@@ -213,8 +215,8 @@ def _check_sizes(folder: Path, config: Mapping[str, Any], shapes: list[tuple[int
     for key, value in _fields(config):
         if not isinstance(value, int) or isinstance(value, bool):
             continue
-        if value > _MOST.get(key, value):
-            raise ModelError(f"{folder}: {CONFIG} says {key} = {value}; allowed: up to {_MOST[key]}")
+        if value > MOST.get(key, value):
+            raise ModelError(f"{folder}: {CONFIG} says {key} = {value}; allowed: up to {MOST[key]}")
         if key in _NEEDED and value < 1:
             raise ModelError(f"{folder}: {CONFIG} says {key} = {value}; allowed: 1 or more")
         for pattern, limit in most.items():

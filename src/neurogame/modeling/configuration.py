@@ -6,6 +6,7 @@ Every choice a user makes is a field here; `attention` holds the options of the 
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from math import inf
 from typing import Any, Literal
 
 from transformers import AutoConfig
@@ -13,7 +14,7 @@ from transformers.configuration_utils import PreTrainedConfig
 
 from neurogame.attention import PRESETS, AttentionConfig
 from neurogame.labels import ID2LABEL, LABEL2ID
-from neurogame.modeling.checking import UNLOADABLE, ModelError, short
+from neurogame.modeling.checking import MOST, UNLOADABLE, ModelError, short
 from neurogame.readout import Spins
 from neurogame.validation import check_choice, check_count, check_positive
 
@@ -22,6 +23,7 @@ Activation = Literal["gelu", "relu"]
 Players = Literal["all", "words"]
 SpinSource = Literal["cls", "tokens"]
 Readout = Literal["ffn", "game"]
+Removal = Literal["delete", "mask", "pad"]  # those of `neurogame.data.removal`
 
 
 class NeuroGameConfig(PreTrainedConfig):
@@ -54,6 +56,11 @@ class NeuroGameConfig(PreTrainedConfig):
         readout_heads, readout_dim, readout_width: games per text, numbers per token and game, width of the map before.
         readout_mixing: layers in which tokens look at each other before they become players; 0: none.
         readout_spins: "none", or "gate": V is weighted by the paper's α.
+        readout_removal: how words were taken out of the texts that a game readout learned to predict: "delete", "mask"
+            or "pad"; explanations check and refine by the same.
+        readout_grounded: whether the game was trained to predict what the model says of incomplete texts; False: never,
+            as a new readout; None: not known.
+        readout_r2: how well it does, on held-out coalitions of dev when training had ended; None: not measured.
         temperature: logits are divided by it where probabilities are reported (never in the loss).
     """
 
@@ -84,6 +91,9 @@ class NeuroGameConfig(PreTrainedConfig):
     readout_width: int = 256
     readout_mixing: int = 1
     readout_spins: str = "none"
+    readout_removal: str = "delete"
+    readout_grounded: bool | None = None
+    readout_r2: float | int | None = None
     temperature: float | int = 1.0
     id2label: dict[int, str] | dict[str, str] | None = field(default_factory=lambda: dict(ID2LABEL))
     label2id: dict[str, int] | dict[str, str] | None = field(default_factory=lambda: dict(LABEL2ID))
@@ -118,11 +128,12 @@ class NeuroGameConfig(PreTrainedConfig):
             ("spins_source", SpinSource),
             ("readout", Readout),
             ("readout_spins", Spins),
+            ("readout_removal", Removal),
         ):
             check_choice(name, getattr(self, name), literal)
         counts = ("classifier_layers", "spins", "hopfield_steps", "readout_heads", "readout_dim", "readout_width")
         for name in counts:
-            check_count(name, getattr(self, name))
+            check_count(name, getattr(self, name), most=MOST.get(name))
         check_count("readout_mixing", self.readout_mixing, least=0)
         for name in ("heads", "classifier_width"):
             if getattr(self, name) is not None:
@@ -142,7 +153,11 @@ class NeuroGameConfig(PreTrainedConfig):
         self.attention_config()
 
     def _check_readout(self) -> None:
-        """Layers that the encoder has."""
+        """Layers that the encoder has; an R² that is a number."""
+        if self.readout_r2 is not None and not -inf < self.readout_r2 <= 1:
+            raise ValueError(
+                f"readout_r2 must be a number up to 1, or null where it was not measured; got {self.readout_r2!r}"
+            )
         for layer in self.readout_layers or ():
             check_count("readout_layers", layer, least=0)
             if self.readout == "game" and layer > self.num_hidden_layers:

@@ -20,7 +20,13 @@ class Mixup(NamedTuple):
 
     @classmethod
     def draw(cls, batch: int, alpha: float, generator: torch.Generator) -> "Mixup":
-        """w ~ Beta(α, α) for the whole batch, partners by a random permutation."""
+        """w ~ Beta(α, α) for the whole batch, partners by a random permutation.
+
+        Args:
+            batch: rows.
+            alpha: α.
+            generator: where the draws come from.
+        """
         a = torch._standard_gamma(torch.full((2,), alpha, dtype=torch.float64), generator=generator)
         weight = float(a[0] / a.sum()) if float(a.sum()) > 0 else 1.0
         return cls(torch.randperm(batch, generator=generator), weight)
@@ -47,6 +53,12 @@ def classification_loss(
     """Mean cross-entropy; with mixup w·CE(labels) + (1 − w)·CE(labels[partner]), row by row.
 
     Rows without a gold label (−100, as transformers has it) do not count.
+
+    Args:
+        logits: [batch, labels].
+        labels: [batch], gold labels by id.
+        mixup: as the rows were mixed; None: they were not.
+        label_smoothing: share of the target distribution that is uniform.
     """
     logits = logits.float()
     if not labels.is_floating_point():

@@ -28,7 +28,7 @@ from neurogame.modeling.configuration import WHERE, NeuroGameConfig
 from neurogame.modeling.heads import POOLINGS, GamePooling, Pooled, Pooling, SpinsOutput
 from neurogame.modeling.loading import copy_unaligned, load_encoder, without_pooler
 from neurogame.modeling.losses import Mixup, classification_loss, mix
-from neurogame.modeling.padding import inverse, real_first, restored, rows, taken
+from neurogame.modeling.padding import gather_rows, gather_tokens, inverse, real_first, restore_order
 from neurogame.readout import GameTerms, LinearReadout, NormGames, ReadoutOutput
 from neurogame.sampling import Randomness
 
@@ -132,6 +132,8 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         encoder, record = load_encoder(pretrained_model_name_or_path, config.encoder, **kwargs)
         config = deepcopy(config)
         config.encoder, config._attn_implementation = encoder.config, encoder.config._attn_implementation
+        if config.readout == "game":  # a new one
+            config.readout_grounded = False
         model = cls(config, encoder).eval()
         model.pooling.to(encoder.device)
         model.classifier.to(encoder.device)
@@ -155,6 +157,14 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
 
         A text of special tokens alone keeps them: an attention needs a token. A game readout does not: without
         players the logits are b.
+
+        Args:
+            tokens: ids; may be None where all tokens play, or `special` is given.
+            real: True at tokens that are no padding.
+            special: True at tokens that are no words; None: found by their ids.
+
+        Returns:
+            [batch, tokens], True at tokens that are pooled.
         """
         if self.config.players == "all":
             return real
@@ -237,6 +247,9 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             attention_mask: any mask that the encoder takes.
             inputs_embeds: word embeddings instead of `input_ids`.
             inputs: passed on where the encoder takes them (token_type_ids, output_hidden_states …).
+
+        Returns:
+            What `pool` reads, and the hidden states and attentions that were asked for.
         """
         if self.config.readout == "game":
             inputs["output_hidden_states"] = True
@@ -268,16 +281,21 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             generator: where the draws of coalitions come from; None: fixed in evaluation, torch's own in training.
             record: whether to keep the game.
             samples: coalitions per law; None: those of the configuration. For heads that draw coalitions.
+
+        Returns:
+            One vector per sequence, with the weights of the tokens and, where recorded, the game.
         """
         options: dict[str, Any] = {"generator": generator, "record": record, "samples": samples}
         order = real_first(real)
         if order is None:
             pooled: Pooled = self.pooling(x, players, seen=real, **options)
             return pooled
-        pooled = self.pooling(rows(x, order), taken(players, order), seen=taken(real, order), **options)
+        pooled = self.pooling(
+            gather_rows(x, order), gather_tokens(players, order), seen=gather_tokens(real, order), **options
+        )
         back = inverse(order)
-        weights = None if pooled.weights is None else taken(pooled.weights, back)
-        game = restored(pooled.game, back) if pooled.game is not None and record else None
+        weights = None if pooled.weights is None else gather_tokens(pooled.weights, back)
+        game = restore_order(pooled.game, back) if pooled.game is not None and record else None
         return Pooled(pooled.output, weights, game)
 
     def classify(self, z: Float[Tensor, "batch size"]) -> Float[Tensor, "batch labels"]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from neurogame._types import Bool, Int, Tensor
 from neurogame.attention import NeuroGameOutput
-from neurogame.couplings import LinearCoupling, exchanged
+from neurogame.couplings import LinearCoupling, permute_tokens
 from neurogame.ising import SpinState
 from neurogame.modeling.heads import SpinsOutput
 from neurogame.readout import GameTerms
@@ -28,13 +28,13 @@ def inverse(order: Int[Tensor, "batch tokens"]) -> Int[Tensor, "batch tokens"]:
     return order.argsort(dim=1)
 
 
-def taken(x: Tensor, order: Int[Tensor, "batch tokens"]) -> Tensor:
+def gather_tokens(x: Tensor, order: Int[Tensor, "batch tokens"]) -> Tensor:
     """x[b, …, order[b, i]]: tokens are the last axis."""
     index = order.reshape(order.shape[0], *[1] * (x.dim() - 2), order.shape[1])
     return x.gather(-1, index.expand(*x.shape[:-1], order.shape[1]))
 
 
-def rows(x: Tensor, order: Int[Tensor, "batch tokens"]) -> Tensor:
+def gather_rows(x: Tensor, order: Int[Tensor, "batch tokens"]) -> Tensor:
     """x[b, order[b, i], :] of [batch, tokens, dim]."""
     return x.gather(1, order.unsqueeze(-1).expand_as(x))
 
@@ -42,21 +42,21 @@ def rows(x: Tensor, order: Int[Tensor, "batch tokens"]) -> Tensor:
 Record = NeuroGameOutput | SpinsOutput | GameTerms
 
 
-def restored(game: Record, back: Int[Tensor, "batch tokens"]) -> Record:
+def restore_order(game: Record, back: Int[Tensor, "batch tokens"]) -> Record:
     """The record with token i where token `back[i]` is now; numbers per sequence stay."""
     if isinstance(game, GameTerms):
-        alpha = None if game.alpha is None else taken(game.alpha, back)
-        return replace(game, V=taken(game.V.mT, back).mT, alpha=alpha)
+        alpha = None if game.alpha is None else gather_tokens(game.alpha, back)
+        return replace(game, V=gather_tokens(game.V.mT, back).mT, alpha=alpha)
     if isinstance(game, SpinsOutput):  # its spins are no tokens
         values = _values(game.values, back)
         return replace(game, shapley=values.shapley, banzhaf=values.banzhaf, values=values)
     return replace(
         game,
-        alpha=taken(game.alpha, back),
-        field=taken(game.field, back),
-        shapley=taken(game.shapley, back),
-        banzhaf=taken(game.banzhaf, back),
-        gate=taken(game.gate, back),
+        alpha=gather_tokens(game.alpha, back),
+        field=gather_tokens(game.field, back),
+        shapley=gather_tokens(game.shapley, back),
+        banzhaf=gather_tokens(game.banzhaf, back),
+        gate=gather_tokens(game.gate, back),
         coupling=_coupling(game.coupling, back),
         spin_state=_state(game.spin_state, back),
         values=_values(game.values, back),
@@ -66,15 +66,15 @@ def restored(game: Record, back: Int[Tensor, "batch tokens"]) -> Record:
 def _coupling(
     coupling: Tensor | LinearCoupling | None, back: Int[Tensor, "batch tokens"]
 ) -> Tensor | LinearCoupling | None:
-    return None if coupling is None else exchanged(coupling, back.unsqueeze(1))
+    return None if coupling is None else permute_tokens(coupling, back.unsqueeze(1))
 
 
 def _state(state: SpinState, back: Int[Tensor, "batch tokens"]) -> SpinState:
     problem = state.problem
-    mask = None if problem.mask is None else taken(problem.mask, back)
+    mask = None if problem.mask is None else gather_tokens(problem.mask, back)
     coupling = _coupling(problem.coupling, back)
-    problem = replace(problem, field=taken(problem.field, back), coupling=coupling, mask=mask)
-    return replace(state, spins=taken(state.spins, back), problem=problem)
+    problem = replace(problem, field=gather_tokens(problem.field, back), coupling=coupling, mask=mask)
+    return replace(state, spins=gather_tokens(state.spins, back), problem=problem)
 
 
 def _values(values: GameValues, back: Int[Tensor, "batch tokens"]) -> GameValues:
@@ -83,5 +83,5 @@ def _values(values: GameValues, back: Int[Tensor, "batch tokens"]) -> GameValues
 
 
 def _mean(mean: Mean, back: Int[Tensor, "batch tokens"]) -> Mean:
-    omega = None if mean.omega is None else taken(mean.omega, back)
-    return replace(mean, value=taken(mean.value, back), delta=taken(mean.delta, back), omega=omega)
+    omega = None if mean.omega is None else gather_tokens(mean.omega, back)
+    return replace(mean, value=gather_tokens(mean.value, back), delta=gather_tokens(mean.delta, back), omega=omega)

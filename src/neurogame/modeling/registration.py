@@ -14,8 +14,8 @@ from neurogame.modeling.configuration import NeuroGameConfig
 
 MODELS: dict[type[PreTrainedConfig], tuple[str, str]] = {
     NeuroGameConfig: ("neurogame.modeling.model", "NeuroGameForSequenceClassification"),
-    DamConfig: ("neurogame.modeling.dam", "DamForSequenceClassification"),
-    EsimConfig: ("neurogame.modeling.esim", "EsimForSequenceClassification"),
+    DamConfig: ("neurogame.modeling.baselines.dam", "DamForSequenceClassification"),
+    EsimConfig: ("neurogame.modeling.baselines.esim", "EsimForSequenceClassification"),
 }
 
 

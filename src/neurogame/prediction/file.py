@@ -8,7 +8,7 @@ How that is done is in `neurogame.jobs`.
 import gzip
 import io
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,24 +22,27 @@ from neurogame.data.reading import OnError, iterate
 from neurogame.extras import need
 from neurogame.jobs import parts, tables
 from neurogame.jobs.parts import Part, PartError, Shard
-from neurogame.jobs.source import Reading, file_digest, fingerprint, is_damage, repeatable
+from neurogame.jobs.source import Reading, Rows, file_digest, fingerprint, is_damage, repeatable
+from neurogame.modeling.checking import ModelError
 from neurogame.nli import NLI, Prediction, Progress
 from neurogame.prediction.lines import CsvLines, JsonLines, LineWriter, TableRows, TextLines
+from neurogame.prediction.retrying import one_by_one
 from neurogame.validation import check_count
 
 __all__ = ["CHUNK", "FORMATS", "Done", "already", "check", "fingerprint", "predict_file"]
 CHUNK = 1024  # rows that are read, sorted by length and predicted together
 FORMATS = (".jsonl", ".csv", *tables.FORMATS)  # text also with .gz
-Say = Callable[[Sequence[Pair]], list[Prediction]]
+_SHOWN = 5  # rows that failed, of which the result names the reason
+Predict = Callable[[Sequence[Pair]], list[Prediction | ModelError]]
 
 
 @dataclass(frozen=True)
 class Done:
-    """What became of the rows of a file."""
+    """The result of `predict_file`: how many pairs were labelled, cut, skipped."""
 
     pairs: int
     truncated: int  # longer than the model reads, and cut
-    malformed_count: int
+    malformed_count: int  # rows that are no pair, or pairs over which the model fails
     malformed: tuple[str, ...] = ()  # the first few, as "file:line: reason"
     left_out: tuple[str, ...] = ()  # columns that came too late for the header of a CSV
     resumed: int = 0  # of the pairs, those that an interrupted run had labelled
@@ -55,18 +58,18 @@ class Done:
         """One line, and one for each malformed row that is shown."""
         if self.already:
             return "the output exists already, nothing to do"
-        said = [f"{self.pairs} {'pair' if self.pairs == 1 else 'pairs'} labelled"]
+        counts = [f"{self.pairs} {'pair' if self.pairs == 1 else 'pairs'} labelled"]
         if self.resumed:
-            said[0] += f" ({self.resumed} of them before)"
+            counts[0] += f" ({self.resumed} of them before)"
         if self.shard:
-            said[0] = f"part {self.shard}: {said[0]}"
+            counts[0] = f"part {self.shard}: {counts[0]}"
         if self.truncated:
-            said.append(f"{self.truncated} longer than the model reads and cut")
+            counts.append(f"{self.truncated} longer than the model reads and cut")
         if self.malformed_count:
-            said.append(f"{self.malformed_count} malformed {'row' if self.malformed_count == 1 else 'rows'} skipped")
+            counts.append(f"{self.malformed_count} malformed {'row' if self.malformed_count == 1 else 'rows'} skipped")
         if self.missing:
-            said.append(f"the file waits for part {', '.join(self.missing)}")
-        lines = [", ".join(said), *self.malformed]
+            counts.append(f"the file waits for part {', '.join(self.missing)}")
+        lines = [", ".join(counts), *self.malformed]
         if self.malformed_count > len(self.malformed):
             lines.append(f"… and {self.malformed_count - len(self.malformed)} more")
         if self.left_out:
@@ -96,7 +99,8 @@ def predict_file(
         output: a .jsonl or .csv file, gzipped or not, or a .parquet or .arrow file, that does not exist yet: complete
             or absent, never in part; None: stdout.
         columns: ours → theirs, where the names of the columns are not the usual ones.
-        on_error: whether a malformed row ends everything or is skipped and counted.
+        on_error: whether a malformed row, or a pair over which the model fails, ends everything or is skipped and
+            counted.
         batch_size: pairs per forward pass.
         as_json: on stdout, JSON lines instead of label, probability, premise and hypothesis between tabs.
         progress: called after each batch.
@@ -114,15 +118,19 @@ def predict_file(
     shard = shard or Shard()
     check(source, output, columns, resume=resume, shard=shard)
 
-    def say(pairs: Sequence[Pair]) -> list[Prediction]:
+    advance: Progress = progress or (lambda _: None)
+
+    def predict(pairs: Sequence[Pair]) -> list[Prediction | ModelError]:
         texts = [(pair.premise, pair.hypothesis) for pair in pairs]
-        return nli.predict(texts, batch_size=batch_size, progress=progress or (lambda _: None))
+        if on_error == "raise":
+            return [*nli.predict(texts, batch_size=batch_size, progress=advance)]
+        return one_by_one(lambda some: nli.predict(some, batch_size=batch_size, progress=advance), texts)
 
     rows = iterate(source, columns=columns, require_label=False, on_error=on_error)
     with closing(rows):
         reading = Reading(rows, chunk)
         if output is None:
-            return _to_stdout(say, reading, str(source), as_json=as_json)
+            return _to_stdout(predict, reading, str(source), as_json=as_json)
         goal = Path(output)
         if resume and (there := already(goal, shard)):
             return there
@@ -135,13 +143,13 @@ def predict_file(
             "batch_size": batch_size,
             "chunk": chunk,
         }
-        metadata = {"version": __version__, "model": str(getattr(nli, "name", "")), "digest": model}
+        metadata = {"version": __version__, "model": nli.name, "digest": model}
         with Part(goal, shard, job, source=file_digest(source), resume=resume) as part:
             before = part.at.kept.get("pairs", 0)
             try:
                 if not part.at.ended:
                     sink = _Sink(goal, str(source), metadata)
-                    _to_part(say, reading, part, shard, sink, str(source), progress)
+                    _to_part(predict, reading, part, shard, sink, str(source), advance)
             except BaseException as error:
                 if again and is_damage(error):
                     part.suspend()
@@ -159,7 +167,18 @@ def check(
     resume: bool = False,
     shard: Shard | None = None,
 ) -> None:
-    """Refuse what can be refused before a model is loaded: a missing source, an output that is in use or unknown."""
+    """Raise what can be raised before a model is loaded: a missing source, an output that is in use or unknown.
+
+    Args:
+        source: as of `predict_file`, like all that follow.
+        output: the file; None: stdout.
+        columns: ours → theirs.
+        resume: whether an interrupted run is to be continued.
+        shard: the part to be written; None: all of it.
+
+    Raises:
+        DataError: source, output or part cannot be used.
+    """
     iterate(source, columns=columns, require_label=False).close()
     shard = shard or Shard()
     if output is None:
@@ -198,23 +217,44 @@ def _suffix(path: Path) -> str:
     return "" if tables.is_table(inner) and not tables.is_table(path) else inner.suffix
 
 
-def _pairs(reading: Reading, source: str) -> Iterator[list[Pair]]:
-    """The pairs of each chunk; a file without any is an error."""
-    for rows in reading:
-        yield [row for row in rows if isinstance(row, Pair)]
+def _check_pairs(reading: Reading, source: str, failed: Sequence[str] = (), *, labelled: int = 1) -> None:
+    """A file without any pair is an error, and so is one over whose pairs the model fails, all of them."""
+    if failed and not labelled:
+        raise DataError(f"{source}: no pair is labelled (the first: {failed[0]})")
     if not reading.pairs:
         bad = f"{reading.malformed_count} malformed rows (the first: {reading.malformed[0]})"
         raise DataError(f"{source}: no pair to label, {bad}")
 
 
-def _to_stdout(say: Say, reading: Reading, source: str, *, as_json: bool) -> Done:
+def _sorted_out(
+    pairs: Sequence[Pair], answers: Sequence[Prediction | ModelError], source: str
+) -> tuple[list[Pair], list[Prediction], list[str]]:
+    """The pairs that have a prediction, with it, and a line for each of the others."""
+    both = [(pair, answer) for pair, answer in zip(pairs, answers, strict=True) if isinstance(answer, Prediction)]
+    failed = [
+        f"{source}: premise {pair.premise!r:.60}: {answer}"
+        for pair, answer in zip(pairs, answers, strict=True)
+        if isinstance(answer, ModelError)
+    ]
+    return [pair for pair, _ in both], [prediction for _, prediction in both], failed
+
+
+def _pairs(rows: Rows) -> list[Pair]:
+    return [row for row in rows if isinstance(row, Pair)]
+
+
+def _to_stdout(predict: Predict, reading: Reading, source: str, *, as_json: bool) -> Done:
     sink = JsonLines(sys.stdout) if as_json else TextLines(sys.stdout)
-    truncated = 0
-    for pairs in _pairs(reading, source):
-        predictions = say(pairs)
+    truncated, failed = 0, []
+    for rows in reading:
+        asked = _pairs(rows)
+        pairs, predictions, faults = _sorted_out(asked, predict(asked), source)
         sink.write(pairs, predictions)
         truncated += sum(prediction.truncated for prediction in predictions)
-    return Done(reading.pairs, truncated, reading.malformed_count, tuple(reading.malformed))
+        failed += faults
+    _check_pairs(reading, source, failed, labelled=reading.pairs - len(failed))
+    shown = (*reading.malformed, *failed)[:_SHOWN]
+    return Done(reading.pairs - len(failed), truncated, reading.malformed_count + len(failed), shown)
 
 
 class _Sink:
@@ -242,29 +282,31 @@ class _Sink:
 
 
 def _to_part(
-    say: Say, reading: Reading, part: Part, shard: Shard, sink: _Sink, source: str, progress: Progress | None
+    predict: Predict, reading: Reading, part: Part, shard: Shard, sink: _Sink, source: str, progress: Progress
 ) -> None:
     """The chunks of a part that are not there yet."""
-    start, kept = part.at, {"pairs": 0, "truncated": 0, "left_out": [], **part.at.kept}
-    chunk = -1
-    for chunk, pairs in enumerate(_pairs(reading, source)):
-        sink.lines.meet(pairs)
-        reading.check(chunk, start, part.path)
-        if not shard.owns(chunk):
-            continue
-        if chunk <= start.chunk:
-            if progress is not None:
-                progress(len(pairs))
-            continue
-        predictions = say(pairs)
+    kept = {"pairs": 0, "truncated": 0, "left_out": [], "failed_count": 0, "failed": [], **part.at.kept}
+    chunks = reading.pending(
+        part,
+        shard,
+        seen=lambda rows: sink.lines.meet(_pairs(rows)),
+        skipped=lambda rows: progress(len(_pairs(rows))),
+    )
+    for rows in chunks:
+        asked = _pairs(rows)
+        pairs, predictions, faults = _sorted_out(asked, answers := predict(asked), source)
+        if sink.lines.first and not pairs:  # no label to name the columns of the header by
+            raise next(answer for answer in answers if isinstance(answer, ModelError))
         sink.lines.write(pairs, predictions)
         kept["pairs"] += len(pairs)
+        kept["failed_count"] += len(faults)
+        kept["failed"] = [*kept["failed"], *faults][:_SHOWN]
         kept["truncated"] += sum(prediction.truncated for prediction in predictions)
         kept["left_out"] = [*dict.fromkeys([*kept["left_out"], *sink.lines.left_out])]
-        part.write(reading.mark(chunk, **kept), sink.take())
-    reading.check_end(chunk, start, part.path)
+        part.write(reading.mark(**kept), sink.take())
+    _check_pairs(reading, source, kept["failed"], labelled=kept["pairs"] + shard.count - 1)
     whole = {"malformed_count": reading.malformed_count, "malformed": reading.malformed}
-    part.write(reading.mark(chunk + 1, ended=True, **kept, **whole), b"")
+    part.write(reading.mark(ended=True, **kept, **whole), b"")
 
 
 def _done(
@@ -272,11 +314,12 @@ def _done(
 ) -> Done:
     """Of the whole file, if this process has completed it; else of its part."""
     counted = joined or [own]
+    failed = [line for kept in counted for line in kept.get("failed", ())]
     return Done(
         pairs=sum(kept["pairs"] for kept in counted),
         truncated=sum(kept["truncated"] for kept in counted),
-        malformed_count=own["malformed_count"],
-        malformed=tuple(own["malformed"]),
+        malformed_count=own["malformed_count"] + sum(kept.get("failed_count", 0) for kept in counted),
+        malformed=(*own["malformed"], *failed)[:_SHOWN],
         left_out=tuple(dict.fromkeys(name for kept in counted for name in kept["left_out"])),
         resumed=before,
         shard=None if joined else str(shard),

@@ -15,15 +15,16 @@ _OURS = frozenset({"premise", "hypothesis", "gold", *Prediction.__dataclass_fiel
 
 
 class LineWriter(Protocol):
-    """What becomes of a chunk."""
+    """Writes the chunks of a file in one format."""
 
     left_out: dict[str, None]  # columns for which there is no place
+    first: bool  # whether the chunk that was met last begins with a header
 
     def meet(self, pairs: Sequence[Pair]) -> None:
-        """The chunk that comes next, from any process."""
+        """Called with every chunk before it is written, also those that another process writes."""
 
     def write(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> None:
-        """The chunk met last."""
+        """Write the chunk that `meet` was called with last."""
 
 
 def _gold(pair: Pair) -> Any:
@@ -34,6 +35,8 @@ def _gold(pair: Pair) -> Any:
 
 class _AnyColumns:
     """Lines that have no header in common."""
+
+    first = False
 
     def __init__(self, file: IO[str]) -> None:
         self.file = file
@@ -48,11 +51,11 @@ class JsonLines(_AnyColumns):
 
     def write(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> None:
         """A line for each pair."""
-        for pair, said in zip(pairs, predictions, strict=True):
+        for pair, prediction in zip(pairs, predictions, strict=True):
             gold = _gold(pair)
             row = {name: value for name, value in pair.extras.items() if name not in _OURS}
             row |= {"premise": pair.premise, "hypothesis": pair.hypothesis}
-            row |= ({} if gold is None else {"gold": gold}) | vars(said)  # as `to_dict`, without its copies
+            row |= ({} if gold is None else {"gold": gold}) | vars(prediction)  # `to_dict` without its copies
             line = as_json(row)
             self.file.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
         self.file.flush()
@@ -63,9 +66,10 @@ class TextLines(_AnyColumns):
 
     def write(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> None:
         """A line for each pair."""
-        for pair, said in zip(pairs, predictions, strict=True):
+        for pair, prediction in zip(pairs, predictions, strict=True):
+            label = prediction.label
             texts = (printable(" ".join(text.split())) for text in (pair.premise, pair.hypothesis))
-            self.file.write("\t".join((said.label, f"{said.probabilities[said.label]:.3f}", *texts)) + "\n")
+            self.file.write("\t".join((label, f"{prediction.probabilities[label]:.3f}", *texts)) + "\n")
         self.file.flush()
 
 
@@ -81,7 +85,7 @@ class _Table:
         self.left_out: dict[str, None] = {}
 
     def meet(self, pairs: Sequence[Pair]) -> None:
-        """The chunk that comes next, from any process."""
+        """Called with every chunk before it is written, also those that another process writes."""
         self.first = self.own is None and bool(pairs)
         if self.first:
             self.own = dict.fromkeys(name for pair in pairs for name in pair.extras)
@@ -89,7 +93,7 @@ class _Table:
 
     def _rows(self, pairs: Sequence[Pair], predictions: Sequence[Prediction]) -> tuple[list[str], list[dict[str, Any]]]:
         """The header, and the rows of the chunk met last; columns for which the header has no place are noted."""
-        answers = [_answer(pair, said) for pair, said in zip(pairs, predictions, strict=True)]
+        answers = [_answer(*both) for both in zip(pairs, predictions, strict=True)]
         names = answers[0] if answers else {}
         header = [
             *(name for name in self.own or () if name not in names),
@@ -114,8 +118,8 @@ class CsvLines(_Table):
         header, rows = self._rows(pairs, predictions)
         if self.first:
             self.out.writerow(header)
-        for row, said in zip(rows, predictions, strict=True):
-            row |= {name: f"{p:.6f}" for name, p in _probabilities(said).items()}
+        for row, prediction in zip(rows, predictions, strict=True):
+            row |= {name: f"{p:.6f}" for name, p in probability_columns(prediction).items()}
             self.out.writerow([_cell(row.get(name)) for name in header])
 
 
@@ -132,20 +136,21 @@ class TableRows(_Table):
         if not rows:
             return
         ours: dict[str, str] = dict.fromkeys(("premise", "hypothesis", "gold", "label"), "string")
-        ours |= {"truncated": "bool", **dict.fromkeys(_probabilities(predictions[0]), "double")}
+        ours |= {"truncated": "bool", **dict.fromkeys(probability_columns(predictions[0]), "double")}
         for row in rows:
             row["gold"] = None if row["gold"] is None else str(row["gold"])
         self.file.write(self.chunks.message({name: ours.get(name) for name in header}, rows, first=self.first))
 
 
-def _probabilities(said: Prediction) -> dict[str, float]:
-    return {f"p_{name}": p for name, p in said.probabilities.items()}
+def probability_columns(prediction: Prediction) -> dict[str, float]:
+    """p_LABEL → probability: the columns of a table."""
+    return {f"p_{name}": p for name, p in prediction.probabilities.items()}
 
 
-def _answer(pair: Pair, said: Prediction) -> dict[str, Any]:
+def _answer(pair: Pair, prediction: Prediction) -> dict[str, Any]:
     """Our columns of a table."""
-    columns = {"premise": pair.premise, "hypothesis": pair.hypothesis, "gold": _gold(pair), "label": said.label}
-    return columns | _probabilities(said) | {"truncated": said.truncated}
+    columns = {"premise": pair.premise, "hypothesis": pair.hypothesis, "gold": _gold(pair), "label": prediction.label}
+    return columns | probability_columns(prediction) | {"truncated": prediction.truncated}
 
 
 def _cell(value: Any) -> Any:

@@ -60,7 +60,7 @@ _PROBLEMS = {
 }
 _DESCRIBED: Responses = {status: {"model": schema.Problem, "description": text} for status, text in _PROBLEMS.items()}
 _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
-_ERRORS: Responses = {status: said for status, said in _DESCRIBED.items() if status not in (401, 421)}
+_ERRORS: Responses = {status: response for status, response in _DESCRIBED.items() if status not in (401, 421)}
 _ERRORS[503]["headers"] = _RETRY
 _HTML: Responses = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
 _TEXT: Responses = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
@@ -111,10 +111,8 @@ _NOT_READY = {
     "failed": "the engine has failed or hangs; restart the server",
 }
 
-closed, public = (
-    APIRouter(route_class=StrictRoute),
-    APIRouter(),
-)  # routes that need the token where there is one, and those that never do
+closed = APIRouter(route_class=StrictRoute)  # routes that need the token, where there is one
+public = APIRouter()  # routes that never do
 
 
 def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) -> FastAPI:
@@ -126,6 +124,9 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
 
     Returns:
         An ASGI application; `app.state.engine` is the engine that runs the model.
+
+    Example:
+        >>> uvicorn.run(create_app(neurogame.load))  # doctest: +SKIP
     """
     limits = {name: getattr(settings, name) for name in ("waiting", "batch", "timeout", "deadline")}
     engine = Engine(source, **limits)
@@ -178,8 +179,8 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
 @closed.post("/predict", responses=_ERRORS)
 async def predict(pair: schema.Pair, request: Request) -> schema.Said:
     """What the model says of a pair."""
-    said = await _answer(request, pair, partial(_engine(request).predict, pair.premise, pair.hypothesis))
-    return schema.Said(**said.to_dict())
+    prediction = await _answer(request, pair, partial(_engine(request).predict, pair.premise, pair.hypothesis))
+    return schema.Said(**prediction.to_dict())
 
 
 @closed.post("/explain", responses=_ERRORS, response_model=schema.Explained | schema.ExplainedText)
@@ -271,8 +272,8 @@ def _explanation(question: schema.Question | schema.TextQuestion, nli: NLI) -> E
 def _explain_json(question: schema.Question | schema.TextQuestion, nli: NLI) -> Response:
     """JSON, serialised in the engine's thread: the matrix of a long pair would hold up the event loop."""
     explanation = _explanation(question, nli)
-    said = {name: getattr(summary, name)(explanation) for name in schema.Summary.model_fields}
-    return JSONResponse({**explanation.to_dict(), "summary": said})
+    lines = {name: getattr(summary, name)(explanation) for name in schema.Summary.model_fields}
+    return JSONResponse({**explanation.to_dict(), "summary": lines})
 
 
 def _report(question: schema.Question | schema.TextQuestion, nli: NLI) -> Response:
@@ -286,14 +287,14 @@ def _health(engine: Engine) -> schema.Health:
     for name in methods_for(nli.model):
         method = METHODS[name]
         figures = measured(name, nli.model)
-        told = {
+        facts = {
             "recommended": name == best(nli.model),
             "about": about(name, nli.model),
             "measured": None if figures is None else schema.MeasuredInfo(**asdict(figures)),
         }
         info = {"has_target": method.has_target, "samples": method.samples is not None, "slow": method.samples in MANY}
         methods.append(
-            schema.MethodInfo(name=name, follows_temperature=hot and name in what_if.FOLLOWING, **info, **told)
+            schema.MethodInfo(name=name, follows_temperature=hot and name in what_if.FOLLOWING, **info, **facts)
         )
     return schema.Health(
         version=__version__,

@@ -80,9 +80,8 @@ class Engine:
     ) -> None:
         self.waiting, self.batch, self.timeout, self.deadline = waiting, batch, timeout, deadline
         self.observe: Callable[[str, int, float], object] = lambda *_: None  # "predict" or "explain", jobs, seconds
-        self.when_loaded: Callable[[], object] = lambda: (
-            None
-        )  # called once the model is loaded, and when `failure` is set
+        # called once the model is loaded, and when `failure` is set
+        self.when_loaded: Callable[[], object] = lambda: None
         self.failure: Exception | None = None  # why the model did not load, or the thread died or did not stop
         self._load = source if callable(source) else None
         self._nli = None if callable(source) else source
@@ -139,13 +138,34 @@ class Engine:
                 self.failure = ModelError("the model did not stop in time: a forward pass, or native code, hangs")
 
     async def predict(self, premise: str, hypothesis: str, notes: Notes | None = None, owner: str = "") -> Prediction:
-        """The prediction of a pair; raises `BusyError` where it is rejected."""
+        """The prediction of a pair.
+
+        Args:
+            premise: a sentence.
+            hypothesis: a sentence.
+            notes: gets the times of the job, for the log.
+            owner: whose share of the queue it takes.
+
+        Raises:
+            BusyError: the queue is full, it waited too long, or the engine is shutting down.
+        """
         work = lambda nli: nli.predict(premise, hypothesis)  # noqa: E731
-        said: Prediction = await self._submit(_Job(work, (premise, hypothesis), {} if notes is None else notes, owner))
-        return said
+        prediction: Prediction = await self._submit(
+            _Job(work, (premise, hypothesis), {} if notes is None else notes, owner)
+        )
+        return prediction
 
     async def run(self, work: Callable[[NLI], Answer], notes: Notes | None = None, owner: str = "") -> Answer:
-        """The result of a function of the model, computed in the thread; raises `BusyError` likewise."""
+        """The result of a function of the model, computed in the thread.
+
+        Args:
+            work: the function.
+            notes: gets the times of the job, for the log.
+            owner: whose share of the queue it takes.
+
+        Raises:
+            BusyError: as of `predict`.
+        """
         answer: Answer = await self._submit(_Job(work, None, {} if notes is None else notes, owner))
         return answer
 

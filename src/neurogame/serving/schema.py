@@ -182,7 +182,7 @@ class ExplainedText(Reasons, _OneText):
 
 
 class MeasuredInfo(BaseModel):
-    """How faithful a method was when it was measured, and how dear."""
+    """How faithful and how expensive a method was when it was measured."""
 
     model: str = Field(description="On which model.")
     data: str

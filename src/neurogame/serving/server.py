@@ -1,33 +1,46 @@
-"""uvicorn with a socket, signals and limits on connections; Ctrl-C and SIGTERM end it once all waiting are answered."""
+"""uvicorn with a socket, signals and limits on connections; Ctrl-C and SIGTERM drain the queue, then stop it.
+
+What one connection may do is in `connection`.
+"""
 
 import asyncio
 import errno
 import ipaddress
-import json
+import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from neurogame.nli import NLI
 from neurogame.serving.app import create_app
-from neurogame.serving.engine import Engine, of_heaviest
-from neurogame.serving.middleware import HEADERS, LOOPBACK, address
+from neurogame.serving.connection import Connection, make_room
+from neurogame.serving.engine import Engine
+from neurogame.serving.middleware import LOOPBACK
 from neurogame.serving.settings import Settings
 from neurogame.serving.telemetry import log_to_stderr
 
+try:
+    import resource
+except ImportError:  # Windows, which has no such limit
+    resource = None  # type: ignore[assignment]
+
+log = logging.getLogger("neurogame.serving")
 DRAIN = 10  # seconds beyond the timeout, until what has not ended after a signal is given up
-HURRY = 2  # seconds that clients may keep a server waiting that shuts down
 KEEP_ALIVE = 5  # seconds that a connection may idle between two requests
 UNREAD = 1 << 16  # bytes of an answer that the kernel may hold for a client that does not read; else some 700 KB
-MOST = 900  # connections; beside the files of the model below the 1024 that many systems allow
+MOST = 900  # connections
+OTHERS = 124  # open files beside them: of the process, and connections that are accepted or closed this very moment
+FILES = 4096  # open files that the process asks for; the system may allow fewer
+AT_ONCE = 16  # connections accepted per turn of the event loop: only a few turns later they count and make room
+QUEUE = 1024  # connections that the kernel accepts for us meanwhile
+SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def serve(
@@ -59,7 +72,10 @@ def serve(
             settings = replace(settings, hosts=tuple({*LOOPBACK, host, *settings.hosts}))
         if not here_only and settings.token is None:
             warn(f"any client that reaches {host} can use it and read its /metrics; --token-file FILE requires a token")
+        raise_limit_of_files()
         server = Server(load, settings)
+        if server.most < MOST:
+            warn(f"{limit_of_files()} files may be open (ulimit -n): {server.most} connections instead of {MOST}")
         server.engine.when_loaded = lambda: server.loaded(lambda: announce(where))
         server.run(sockets=[listener])
     if server.engine.failure is not None:
@@ -72,18 +88,37 @@ class Server(uvicorn.Server):
     def __init__(self, source: NLI | Callable[[], NLI], settings: Settings) -> None:
         app = create_app(source, settings)
         self.engine: Engine = app.state.engine
+        self.most, self.told = most_connections(), -1.0
         config = uvicorn.Config(
             app,
-            http=partial(Connection, patience=settings.patience),  # type: ignore[arg-type]  # called, never inspected
+            http=partial(Connection, patience=settings.patience, most=self.most),  # type: ignore[arg-type]  # called only
             ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            backlog=AT_ONCE,  # asyncio accepts so many in a row
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=round(settings.timeout) + DRAIN,
         )
         super().__init__(config)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. asyncio takes its number per turn for the length of the kernel's queue too, so that is set again."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(QUEUE)
+        asyncio.get_running_loop().set_exception_handler(self._on_error)
+
+    def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Close idle connections where the system has no more files for new ones; asyncio tries again in a second."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in SHORTAGE:
+            loop.default_exception_handler(context)
+        elif loop.time() > self.told + 0.5:  # asyncio calls it for every connection that it could not accept
+            self.told = loop.time()
+            make_room(self.server_state.connections, 2 * AT_ONCE)
+            log.warning("cannot accept connections", extra={"fields": {"error": error.strerror}})
 
     def loaded(self, announce: Callable[[], object]) -> None:
         """Announce the server, or end it where the model did not load or its thread has died."""
@@ -99,95 +134,25 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-class Connection(H11Protocol):
-    """uvicorn's h11 protocol with limits that it lacks: number of connections, seconds without sending or reading.
+def limit_of_files() -> int:
+    """How many files, and so connections, the process may have open."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else FILES
+    return soft if soft >= 0 else FILES  # below 0: no limit
 
-    A connection without a request under way is closed after `patience` seconds, however many bytes it sends; after an
-    answer uvicorn's shorter keep-alive time counts first. So is one whose client does not read its answer. Beyond
-    `MOST` connections the oldest that keeps the server waiting is closed, of the address with the most of them, so that
-    there is room for a new one. httptools would take a head of any size, h11 takes 64 KiB.
-    """
 
-    def __init__(self, *args: Any, patience: float, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.patience, self.closing, self.since = patience, False, self.loop.time()
-        self.end: asyncio.TimerHandle | None = None
+def raise_limit_of_files() -> None:
+    """Raise the soft limit to the hard one, or to FILES, which are enough."""
+    if resource and limit_of_files() < FILES:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        soft = FILES if hard < 0 else min(FILES, hard)
+        with suppress(OSError, ValueError):  # a system may refuse: then fewer connections are kept
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Accept a connection; head and body of an answer leave at once (asyncio sets TCP_NODELAY for few sockets)."""
-        super().connection_made(transport)
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if len(self.connections) > MOST:
-            self._make_room()
-        self._watch()
 
-    def data_received(self, data: bytes) -> None:
-        """Handle what the client sends."""
-        super().data_received(data)
-        self._watch()
-
-    def on_response_complete(self) -> None:
-        """Start to wait for the next request."""
-        super().on_response_complete()
-        self._watch()
-
-    def pause_writing(self) -> None:
-        """Start to wait for the client to read."""
-        super().pause_writing()
-        self._watch()
-
-    def resume_writing(self) -> None:
-        """The client reads again."""
-        super().resume_writing()
-        self._watch()
-
-    def shutdown(self) -> None:
-        """Finish requests that have arrived; slow clients get `HURRY` seconds."""
-        super().shutdown()
-        self.patience, self.closing = min(self.patience, HURRY), True
-        self._unwatch()
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
-        super().connection_lost(exc)
-        self._unwatch()
-
-    @property
-    def waits(self) -> Literal["", "idle", "body", "reader"]:
-        """What the server waits for: a request, its body, or that the client reads the answer."""
-        if self.flow.write_paused:
-            return "reader"
-        if self.cycle is None or self.cycle.response_complete:
-            return "idle"
-        return "body" if self.cycle.more_body else ""
-
-    def _make_room(self) -> None:
-        waiting = [other for other in self.connections if isinstance(other, Connection) and other.waits]
-        waiting.sort(key=lambda other: other.since)
-        oldest = of_heaviest(waiting, lambda other: address(other.client))[0]
-        self.connections.discard(oldest)
-        oldest.transport.abort()
-
-    def _watch(self) -> None:
-        """Start the timer while the server waits for the client; `Limits` has that of a body."""
-        if not self.waits or (self.waits == "body" and not self.closing):
-            self._unwatch()
-        elif self.end is None:
-            self.end = self.loop.call_later(self.patience, self.transport.abort)
-
-    def _unwatch(self) -> None:
-        if self.end is not None:
-            self.end.cancel()
-            self.end = None
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP with an error in JSON, like any other."""
-        body = json.dumps({"error": msg}).encode()
-        headers = {**HEADERS, "Content-Type": "application/json", "Content-Length": len(body), "Connection": "close"}
-        head = ["HTTP/1.1 400 Bad Request", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        self.transport.write("\r\n".join(head).encode("latin-1") + body)
-        self.transport.close()
+def most_connections() -> int:
+    """MOST, or as many as the limit of open files leaves."""
+    files = limit_of_files()
+    return min(MOST, max(files - OTHERS, files // 4))
 
 
 @contextmanager
@@ -197,7 +162,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         raise ValueError("host is empty, which would be every address of this machine; say 0.0.0.0 if that is meant")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server((host, port), family=family, backlog=QUEUE)
     except OverflowError as error:
         raise ValueError(f"port = {port} is not between 0 and 65535") from error
     except OSError as error:

@@ -1,5 +1,6 @@
 """From a checked run file to the objects it names: data sets, tokenizer, model."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,18 @@ from neurogame.modeling import (
     NeuroGameConfig,
     NeuroGameForSequenceClassification,
 )
+from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
+from neurogame.modeling.baselines.word_vectors import read_vectors
 from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.configuration import special_token_ids
-from neurogame.modeling.loading import load_classifier, load_tokenizer
-from neurogame.modeling.word_tokenizer import build_tokenizer
-from neurogame.modeling.word_vectors import read_vectors
+from neurogame.modeling.loading import load_classifier, load_tokenizer, load_trained
 from neurogame.places import is_path
-from neurogame.training.config import DataSection, ModelSection, RunConfig
+from neurogame.training.config import DataSection, GroundingSection, ModelSection, RunConfig
 from neurogame.training.files import ConfigError
-from neurogame.training.grounding import GroundedRows
+from neurogame.training.grounding import GroundedRows, same_labels
 from neurogame.training.randomness import derive, generator
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,17 @@ def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTraine
     if length > most:
         raise ConfigError(f"data.max_length = {length} is more than the {most} positions of {section.encoder}")
     tokenizer.model_max_length = length
+    _mark_game(model, config.training.grounding)
     return model, tokenizer
+
+
+def _mark_game(model: PreTrainedModel, grounding: GroundingSection | None) -> None:
+    """Say in the configuration of a model with a game readout how this run trains it; its R² is not known yet."""
+    if getattr(model.config, "readout", None) != "game":
+        return
+    model.config.readout_grounded, model.config.readout_r2 = grounding is not None, None
+    if grounding is not None:
+        model.config.readout_removal = grounding.removal
 
 
 def _load_pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -128,15 +141,37 @@ def _regrow(name: str, options: dict[str, Any]) -> NeuroGameForSequenceClassific
     return NeuroGameForSequenceClassification(config, old.encoder)
 
 
-def teacher(config: RunConfig) -> PreTrainedModel | None:
-    """The trained model that a game is first fitted to; None where the run has no warm start, or no trained model."""
-    grounding, name = config.training.grounding, str(config.model.encoder)
-    if grounding is None or not grounding.warm_steps:
-        return None
+def has_new_game(config: RunConfig) -> bool:
+    """Whether the run gives its encoder a game that was never trained, on a plain or a trained encoder."""
+    if config.model.options.get("readout") != "game":
+        return False
+    trained = AutoConfig.from_pretrained(str(config.model.encoder), trust_remote_code=False)
+    return not isinstance(trained, NeuroGameConfig) or _new_readout(trained, config.model.options)
+
+
+def teacher(config: RunConfig, model: PreTrainedModel) -> PreTrainedModel | None:
+    """The trained classifier whose encoder the run starts from, of ours or of transformers; None where it has none.
+
+    Args:
+        config: of a run that `has_new_game`.
+        model: as `build` returns it: a teacher has the same labels, in any order.
+    """
+    name = str(config.model.encoder)
     trained = AutoConfig.from_pretrained(name, trust_remote_code=False)
-    if not isinstance(trained, NeuroGameConfig) or not _new_readout(trained, config.model.options):
+    if isinstance(trained, NeuroGameConfig):
+        return NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+    if not any(kind.endswith("ForSequenceClassification") for kind in trained.architectures or ()):
         return None
-    return NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+    if same_labels(trained, model.config) is None:
+        _log.warning(
+            "model.encoder: the labels of %s (%s) are not those of the run (%s): the game is not fitted to its "
+            "answers, but learns from the labels of the training data",
+            name,
+            ", ".join(trained.id2label.values()),
+            ", ".join(model.config.id2label.values()),
+        )
+        return None
+    return load_trained(name)
 
 
 def _check_same(name: str, config: NeuroGameConfig, options: dict[str, Any]) -> None:
@@ -215,8 +250,18 @@ class DroppedWords(Dataset[dict[str, Any]]):
         return {**row, "labels": self.encoded[index]["labels"]}
 
 
-def encoded_training(config: RunConfig, splits: Splits, tokenizer: Any, model: PreTrainedModel) -> Any:
-    """Training rows, with word dropout if the recipe has it."""
+def training_rows(config: RunConfig, splits: Splits, tokenizer: Any, model: PreTrainedModel) -> Any:
+    """The training rows of a run, encoded; with word dropout or words per token where the recipe asks for them.
+
+    Args:
+        config: the checked run file.
+        splits: the data.
+        tokenizer: of the model.
+        model: its labels are what the rows are numbered by.
+
+    Raises:
+        ConfigError: the training data lack labels of the model.
+    """
     rows = encode(splits.train, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
     if rows.labels is None:
         raise ConfigError(f"data.train: {splits.train.name} cannot be trained on: {rows.without_labels}")

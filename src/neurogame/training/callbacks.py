@@ -10,7 +10,7 @@ from transformers.trainer_callback import ProgressCallback
 
 from neurogame.attention import NeuroGameAttention
 from neurogame.training.config import GammaSection
-from neurogame.writing import filled
+from neurogame.writing import atomic_folder
 
 if TYPE_CHECKING:
     from neurogame.training.trainer import NeuroGameTrainer
@@ -92,7 +92,7 @@ class LogWithCheckpoints(TrainerCallback):
     on_epoch_end = on_step_end
 
 
-def exhausted(log: list[dict[str, Any]], patience: int | None) -> bool:
+def is_out_of_patience(log: list[dict[str, Any]], patience: int | None) -> bool:
     """Whether the last `patience` evaluations were no better than the best before them."""
     history = [entry[METRIC] for entry in log if METRIC in entry]
     return patience is not None and len(history) > 0 and len(history) - 1 - history.index(max(history)) >= patience
@@ -113,12 +113,12 @@ class BestModel(TrainerCallback):
         if len(history) == 1 or history[-1] > max(history[:-1]):
             if args.should_save:
                 self._keep()
-        elif exhausted(state.log_history, self.patience):
+        elif is_out_of_patience(state.log_history, self.patience):
             control.should_training_stop = True
 
     def _keep(self) -> None:
         """Written aside, then put in the place of the old one."""
-        with filled(self.folder, last="config.json") as fresh:
+        with atomic_folder(self.folder, last="config.json") as fresh:
             self.trainer.save_model(str(fresh), _internal_call=True)
 
 

@@ -64,11 +64,11 @@ def write(config: RunConfig, metrics: dict[str, Any], report: Report) -> str:
         f"# {config.name}",
         _what(config, metrics),
         _use(config),
-        f"## Results\n\n{_results(report)}",
+        f"## Results\n\n{_results(report)}{grounded(metrics)}",
         f"## Data\n\n{_data(metrics)}",
         f"## Training\n\n{_training(config, metrics)}",
         f"## Limits\n\n{_limits(config)}",
-        _citation(),
+        "Cite the NeuroGame paper and this library as CITATION.cff in the library's repository says.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -115,6 +115,16 @@ def _results(report: Report) -> str:
     )
 
 
+def grounded(metrics: dict[str, Any]) -> str:
+    """How well the game of a model with a game readout predicts the model; nothing where that was not measured."""
+    if "coalition_r2" not in metrics:
+        return ""
+    return (
+        f"\n\nR² of the game on coalitions of words of dev: {metrics['coalition_r2']:.3f}. It says how far Shapley "
+        "values, Banzhaf values and interactions of an explanation are about the decision; 1 is best."
+    )
+
+
 def _data(metrics: dict[str, Any]) -> str:
     lines = ["| for | set | pairs | labels | without gold label | malformed |", "|---|---|---|---|---|---|"]
     data = metrics["data"]
@@ -153,10 +163,6 @@ def _limits(config: RunConfig) -> str:
         *exposure,
     ]
     return "\n".join(f"- {line}" for line in lines)
-
-
-def _citation() -> str:
-    return "Cite the NeuroGame paper and this library as CITATION.cff in the library's repository says."
 
 
 def _short(name: str | None) -> str:

@@ -19,7 +19,13 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def publish(folder: Path, step: int, keep: int) -> None:
-    """Publish a checkpoint that is written in full, and only then delete all but the last `keep`."""
+    """Publish a complete checkpoint, and only then delete all but the last few.
+
+    Args:
+        folder: of the checkpoints.
+        step: of the one that is under `unfinished/`.
+        keep: how many stay.
+    """
     aside, name = folder / UNFINISHED, f"checkpoint-{step}"
     sync_folder(aside / name)
     if (folder / name).exists():

@@ -36,7 +36,7 @@ Schedule = Literal["multistep", "linear", "cosine", "constant", "plateau"]
 # Fields of a model's configuration that a run file does not set under `options`: they have a place of their
 # own, or are known only when the data have been read, or belong to the result.
 _ELSEWHERE = {"encoder", "head", "preset", "attention", "id2label", "label2id", "temperature"}
-_ELSEWHERE |= {"vocab_size", "missing_words", "pad_token_id"}
+_ELSEWHERE |= {"vocab_size", "missing_words", "pad_token_id", "readout_removal", "readout_grounded", "readout_r2"}
 _OPTIONS: dict[str, dict[str, Any]] = {
     "neurogame": dict(NeuroGameConfig.__annotations__),
     "dam": {**WordPairConfig.__annotations__, **DamConfig.__annotations__, "min_count": int},

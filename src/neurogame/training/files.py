@@ -15,6 +15,21 @@ from neurogame.printing import printable
 _NO_YAML = (yaml.YAMLError, ValueError, RecursionError)
 
 
+class _OnceLoader(yaml.SafeLoader):
+    """The safe loader, which refuses a key that is given twice instead of keeping the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for at, key in enumerate(keys):
+            if key in keys[:at]:
+                raise yaml.constructor.ConstructorError(None, None, f"{key[1]} is given twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _load(text: str) -> Any:
+    return yaml.load(text, _OnceLoader)  # noqa: S506 — a safe loader
+
+
 class ConfigError(ValueError):
     """A run file that cannot be run; the message is one line."""
 
@@ -27,7 +42,7 @@ def read_mapping(path: str | Path, overrides: Iterable[str] = ()) -> dict[str, A
     """
     path = Path(path)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = _load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except _NO_YAML as error:
@@ -54,6 +69,6 @@ def _override(content: dict[str, Any], override: str) -> None:
             raise ConfigError(f"--set {override!r}: {section} is not a section")
         target = inner
     try:
-        target[last] = yaml.safe_load(value)
+        target[last] = _load(value)
     except _NO_YAML:
         raise ConfigError(f"--set {override!r}: the value is not valid YAML") from None

@@ -7,17 +7,19 @@
 x_C is the text with the words outside C removed, read by the same model in a pass of its own; C comes with its
 complement, so both together are one text long. `GroundedRows` gives each training row its words, `grounding_loss` adds
 the two terms, `coalition_r2` is the dev metric. `fit_to_answers` fits the games to a frozen model: before training to
-the model that the run starts from, after training to the model that came out.
+the classifier that the run starts from, after training to the model that came out. A run that starts from a plain
+encoder has no such classifier: `warm_start`.
 """
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame._types import Bool, Float, Int
 from neurogame.data import PairDataset
@@ -27,6 +29,7 @@ from neurogame.data.words import read_words
 from neurogame.grounding.coalitions import centred, r_squared
 from neurogame.grounding.fitting import LEARNING_RATE, GroundedGame, fit_games, fit_quality, observe
 from neurogame.grounding.texts import WORDS, WordRows, as_pairs, coalitions_of, drawn
+from neurogame.labels import spelled
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 from neurogame.readout import LinearReadout, NormGames, ReadoutOutput
 from neurogame.training.config import GroundingSection
@@ -73,7 +76,7 @@ def grounding_loss(
         model: the model, as it is called in training.
         inputs: what it was called with; its draws of coalitions are passed on.
         word_of: the word of each token, −1 for none.
-        outputs: what it said of the whole texts, with the record of the game.
+        outputs: of the whole texts, with the record of the game.
         section: the objective.
         removal: how words are taken out.
         generator: where the coalitions come from.
@@ -90,11 +93,30 @@ def grounding_loss(
     repeated = {name: column.repeat(section.coalitions, 1) for name, column in columns.items()}
     parts = removal.remove(repeated, stays.transpose(0, 1).flatten(0, 1), real.repeat(section.coalitions, 1))
     options = {name: inputs[name] for name in ("generator",) if name in inputs}
-    said = model(**parts, **options)["logits"].float().unflatten(0, (section.coalitions, rows)).transpose(0, 1)
-    predicted = _predicted(outputs["game"], stays, some)
-    whole = outputs["logits"][some].float().detach().softmax(-1).unsqueeze(1)
-    masked = -(whole * said.log_softmax(-1)).sum(-1) + (whole * whole.clamp(min=1e-12).log()).sum(-1)
-    goal = said if section.two_sided else said.detach()
+    answers = model(**parts, **options)["logits"].float().unflatten(0, (section.coalitions, rows)).transpose(0, 1)
+    return two_terms(outputs["logits"][some], _predicted(outputs["game"], stays, some), answers, section)
+
+
+def two_terms(
+    logits: Float[Tensor, "rows labels"],
+    predicted: Float[Tensor, "rows coalitions labels"],
+    answers: Float[Tensor, "rows coalitions labels"],
+    section: GroundingSection,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """(masked, grounding) of what the model says of whole texts and of x_C, and of what the game predicts for x_C.
+
+    Args:
+        logits: of the whole texts; a goal, without a gradient.
+        predicted: logits(C) of the game.
+        answers: logits of x_C.
+        section: the objective.
+
+    Returns:
+        Means over rows and coalitions.
+    """
+    whole = logits.float().detach().softmax(-1).unsqueeze(1)
+    masked = -(whole * answers.log_softmax(-1)).sum(-1) + (whole * whole.clamp(min=1e-12).log()).sum(-1)
+    goal = answers if section.two_sided else answers.detach()
     grounded = (centred(predicted) - centred(goal)).square().sum(-1)
     return masked.mean(), grounded.mean()
 
@@ -143,15 +165,15 @@ def coalition_r2(
     encoded = [rows[i] for i in range(len(rows))]
     draws = torch.Generator().manual_seed(derive(seed, "coalition r2"))
     options: dict[str, Any] = {"batch_size": batch_size, "generator": draws, "device": model.device}
-    predicted, said = [], []
+    predicted, answers = [], []
     was_training = model.training
     model.eval()
     for batch in coalitions_of(encoded, tokenizer, _DEV_COALITIONS, section.law, **options):
         predicted.append(_predicted(model(**batch.inputs, output_game=True).game, batch.stays))
         parts = [model(**part).logits for part in batch.without(removal)]
-        said.append(torch.stack(parts, 1).float())
+        answers.append(torch.stack(parts, 1).float())
     model.train(was_training)
-    return r_squared(torch.cat(predicted).flatten(0, 1), torch.cat(said).flatten(0, 1), _base(model))
+    return r_squared(torch.cat(predicted).flatten(0, 1), torch.cat(answers).flatten(0, 1), _base(model))
 
 
 def _base(model: NeuroGameForSequenceClassification) -> Tensor:
@@ -180,7 +202,7 @@ def fit_to_answers(
 
     Args:
         model: with readout "game"; its games and classifier are changed.
-        teacher: the trained model; None: `model` itself.
+        teacher: a trained classifier on the same encoder, with the same labels in any order; None: `model` itself.
         tokenizer: of both.
         data: texts are drawn from it, `section.warm_texts` or `section.polish_texts`.
         section: the objective.
@@ -212,6 +234,10 @@ def fit_to_answers(
         bf16=bf16,
         progress=progress,
     )
+    if teacher is not None:
+        order = same_labels(teacher.config, config) or list(range(config.num_labels))
+        logits = [said[:, order] for said in observed.logits]
+        observed = replace(observed, logits=logits, empty=observed.empty[order])
     game = GroundedGame(games.dim, config.num_labels, **games.options)
     game.games.load_state_dict(games.state_dict())
     game.readout.load_state_dict(model.classifier.state_dict())
@@ -220,3 +246,10 @@ def fit_to_answers(
     games.load_state_dict(game.games.state_dict())
     model.classifier.load_state_dict(game.readout.state_dict())
     return fit_quality(game, observed)
+
+
+def same_labels(theirs: PreTrainedConfig, ours: PreTrainedConfig) -> list[int] | None:
+    """Where each of our labels is among theirs, by name in any usual spelling; None if they are not the same labels."""
+    names = {spelled(str(name)): int(i) for i, name in (theirs.id2label or {}).items()}
+    wanted = [spelled(str(ours.id2label[i])) for i in range(ours.num_labels)]
+    return [names[name] for name in wanted] if set(names) == set(wanted) and len(names) == theirs.num_labels else None

@@ -16,9 +16,13 @@ the same configuration.
 import atexit
 import gc
 import json
+import logging
+import math
 import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,7 @@ import numpy as np
 import torch
 from torch.utils.data import Subset
 from tqdm.auto import tqdm
-from transformers import EvalPrediction, PreTrainedModel, TrainerState, TrainingArguments
+from transformers import EvalPrediction, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 from neurogame.data.batching import encode, sorted_batches
@@ -36,19 +40,22 @@ from neurogame.grounding.texts import CollateWords, as_pairs
 from neurogame.modeling import NeuroGameForSequenceClassification
 from neurogame.nli import NLI
 from neurogame.training import card, curves
-from neurogame.training.build import Splits, build, encoded_training, read_splits, teacher
-from neurogame.training.callbacks import METRIC, Bar, BestModel, exhausted
+from neurogame.training.build import Splits, build, has_new_game, read_splits, teacher, training_rows
+from neurogame.training.callbacks import METRIC, Bar, BestModel, is_out_of_patience
 from neurogame.training.checkpoints import checkpoints, delete_unfinished
 from neurogame.training.config import RunConfig, TrainingError, dump_config
 from neurogame.training.files import ConfigError
 from neurogame.training.grounding import coalition_r2, fit_to_answers
 from neurogame.training.randomness import generator
 from neurogame.training.trainer import NeuroGameTrainer, readable
+from neurogame.training.warm_start import learn_labels
 from neurogame.writing import write_text
+
+_log = logging.getLogger(__name__)
 
 
 def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_progress: bool = True) -> dict[str, Any]:
-    """Run it; returns what metrics.json holds.
+    """Train a model as a run file says; everything is in the run's folder afterwards.
 
     Args:
         config: the checked run file.
@@ -56,9 +63,15 @@ def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_pr
         end: with `resume`: take no further step; the best model so far is the result.
         show_progress: bars on stderr.
 
+    Returns:
+        The content of metrics.json; empty in all processes but the first.
+
     Raises:
         ConfigError: the folder holds another run, or none that can be resumed or ended.
         TrainingError: training diverged, or a checkpoint cannot be read or written.
+
+    Example:
+        >>> train(read_config("configs/toy.yaml", ["training.epochs=1"]))["temperature"]  # doctest: +SKIP
     """
     if end and not (resume and checkpoints(config.folder / "checkpoints")):
         raise ConfigError(f"nothing to end: {config.folder} holds no checkpoint of a run to resume")
@@ -70,8 +83,8 @@ def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_pr
         splits = read_splits(config.data)
         model, tokenizer = build(config, splits)
         started = resume and checkpoints(config.folder / "checkpoints")
-        if not started and (trained := teacher(config)) is not None:
-            _fit_games(config, model, trained, tokenizer, splits, show=show_progress)
+        if not started:
+            _warm_start(config, model, tokenizer, splits, show=show_progress)
         trainer = make_trainer(config, model, tokenizer, splits, show_progress=show_progress)
         atexit.register(_leave_group)
     except BaseException:
@@ -81,7 +94,7 @@ def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_pr
     _run(trainer, resume=resume, end=end)
     if not trainer.is_world_process_zero():
         return {}
-    nli = finish(config, trainer, splits)
+    nli = finish(config, trainer, splits, show_progress=show_progress)
     # Dev is cross-fitted: no temperature is judged on the pairs it was fitted on.
     calibration = splits.dev if config.training.calibrate else None
     size = config.training.eval_batch_size
@@ -96,19 +109,43 @@ def _leave_group() -> None:
         torch.distributed.destroy_process_group()
 
 
-def _fit_games(
-    config: RunConfig, model: Any, trained: PreTrainedModel | None, tokenizer: Any, splits: Splits, *, show: bool
-) -> None:
-    """Fit the games to the answers of the trained model, or after training to the model's own, where a run asks so."""
+def _warm_start(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show: bool) -> None:
+    """Train a new game on the frozen encoder, where the run asks so: from a trained classifier, or from the labels."""
     section = config.training.grounding
-    if section is None or not (section.polish_steps if trained is None else section.warm_steps):
+    if section is None or not section.warm_steps:
         return
-    texts, name = (section.polish_texts, "polish") if trained is None else (section.warm_texts, "warm start")
-    options: dict[str, Any] = {"seed": config.seed, "bf16": config.training.bf16}
-    total = min(texts, len(splits.train)) * (section.coalitions + 1)
+    if not has_new_game(config):
+        if "warm_steps" in section.model_fields_set:
+            _log.warning(
+                "training.grounding.warm_steps = %d has no effect: %s has a game already, which is trained further",
+                section.warm_steps,
+                config.model.encoder,
+            )
+        return
+    trained = teacher(config, model)
+    with _passes("warm start", section.warm_texts, config, splits, show=show) as options:
+        if trained is None:
+            learn_labels(model, tokenizer, splits.train, section, config.data.max_length, **options)
+        else:
+            fit_to_answers(model, trained, tokenizer, splits.train, section, config.data.max_length, **options)
+
+
+def _polish(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show: bool) -> None:
+    """Fit the game to the model that came out, where the run asks so."""
+    section = config.training.grounding
+    if section is None or not section.polish_steps:
+        return
+    with _passes("polish", section.polish_texts, config, splits, show=show) as options:
+        fit_to_answers(model, None, tokenizer, splits.train, section, config.data.max_length, **options)
+
+
+@contextmanager
+def _passes(name: str, texts: int, config: RunConfig, splits: Splits, *, show: bool) -> Iterator[dict[str, Any]]:
+    """What both fits take, with a bar over their forward passes."""
+    assert config.training.grounding is not None
+    total = min(texts, len(splits.train)) * (config.training.grounding.coalitions + 1)
     with tqdm(total=total, unit="pass", desc=name, disable=not show) as bar:
-        options["progress"] = bar.update
-        fit_to_answers(model, trained, tokenizer, splits.train, section, config.data.max_length, **options)
+        yield {"seed": config.seed, "bf16": config.training.bf16, "progress": bar.update}
 
 
 def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
@@ -149,7 +186,7 @@ def _run(trainer: NeuroGameTrainer, *, resume: bool, end: bool) -> None:
     if whole:
         with readable(whole[-1]):
             state = TrainerState.load_from_json(str(whole[-1] / "trainer_state.json"))
-        if end or exhausted(state.log_history, trainer.recipe.patience):
+        if end or is_out_of_patience(state.log_history, trainer.recipe.patience):
             trainer.state = state
             return
     try:
@@ -225,7 +262,7 @@ def make_trainer(
         model,
         arguments(config),
         config.training,
-        train_dataset=encoded_training(config, splits, tokenizer, model),
+        train_dataset=training_rows(config, splits, tokenizer, model),
         eval_dataset=Subset(dev, [row for batch in sorted_batches(dev.lengths, 1) for row in batch]),  # little padding
         data_collator=CollateWords(tokenizer),
         processing_class=tokenizer,
@@ -247,17 +284,21 @@ def make_trainer(
 
 def _measure_r2(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> Any:
     """`measure`, and how well the game predicts the model on coalitions of dev."""
+
+    def with_r2(answers: EvalPrediction) -> dict[str, float]:
+        return {**measure(answers), "coalition_r2": _r2(config, model, tokenizer, splits)}
+
+    return with_r2
+
+
+def _r2(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> float:
+    """How well the game predicts the model on coalitions of `dev_pairs` of dev, the same every time."""
     section = config.training.grounding
     assert section is not None
     chosen = torch.randperm(len(splits.dev), generator=generator(config.seed, "dev pairs"))[: section.dev_pairs]
     pairs = as_pairs(splits.dev[i] for i in chosen.tolist())
-
-    def with_r2(answers: EvalPrediction) -> dict[str, float]:
-        size = config.training.eval_batch_size
-        r2 = coalition_r2(model, tokenizer, pairs, section, config.data.max_length, batch_size=size, seed=config.seed)
-        return {**measure(answers), "coalition_r2": r2}
-
-    return with_r2
+    size = config.training.eval_batch_size
+    return coalition_r2(model, tokenizer, pairs, section, config.data.max_length, batch_size=size, seed=config.seed)
 
 
 def measure(answers: EvalPrediction) -> dict[str, float]:
@@ -268,14 +309,27 @@ def measure(answers: EvalPrediction) -> dict[str, float]:
     return {"accuracy": float((z.argmax(-1) == gold).mean()), "loss": float(losses.mean())}
 
 
-def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits) -> NLI:
-    """The best model, polished, its temperature fitted on dev and folded into the weights, saved as `model/`."""
+def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits, *, show_progress: bool = True) -> NLI:
+    """The best model, polished, its temperature fitted on dev and folded into the weights, saved as `model/`.
+
+    Args:
+        config: the checked run file.
+        trainer: that has ended.
+        splits: the data.
+        show_progress: a bar while the game is polished.
+
+    Raises:
+        TrainingError: the best model has been deleted.
+    """
     best = config.folder / "best"
     if not (best / "config.json").is_file():
         raise TrainingError(f"{best} is missing: the best model of this run has been deleted")
     model = type(trainer.model).from_pretrained(best, dtype=torch.float32, use_safetensors=True)
     nli = NLI(model, trainer.processing_class, name=config.name)
-    _fit_games(config, model, None, trainer.processing_class, splits, show=True)
+    _polish(config, model, trainer.processing_class, splits, show=show_progress)
+    if config.training.grounding is not None:
+        r2 = _r2(config, model, trainer.processing_class, splits)
+        model.config.readout_r2 = r2 if math.isfinite(r2) else None
     if config.training.calibrate:
         pairs = [(pair.premise, pair.hypothesis) for pair in splits.dev]
         logits = nli.logits(pairs, batch_size=config.training.eval_batch_size).double().numpy()
@@ -297,12 +351,14 @@ def _write(
 ) -> dict[str, Any]:
     """metrics.json, the figures and the card."""
     folder, history = config.folder, trainer.state.log_history
+    r2 = getattr(nli.model.config, "readout_r2", None)
     metrics = {
         "name": config.name,
         "seed": config.seed,
         "parameters": nli.parameters,
         "trained_parameters": sum(p.numel() for p in trainer.model.parameters() if p.requires_grad),
         "temperature": nli.temperature,
+        **({} if r2 is None else {"coalition_r2": r2}),
         "seconds": round(seconds, 1),
         "steps": trainer.state.global_step,
         "data": {
@@ -316,7 +372,7 @@ def _write(
     }
     curves.draw(history, folder / "curves.png")
     figures.confusion(report, folder / "confusion.png")
-    write_text(folder / "report.md", report.to_markdown())
+    write_text(folder / "report.md", report.to_markdown() + card.grounded(metrics))
     write_text(folder / "model" / "README.md", card.write(config, metrics, report))
     # last: its presence says that the run has ended
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False) + "\n")

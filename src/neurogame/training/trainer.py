@@ -350,6 +350,11 @@ def multistep(warmup: int, milestones: list[float], decay: float) -> Any:
     """step ↦ factor of the learning rate: (step + 1)/(warmup + 1) up to 1, times decay^(milestones passed).
 
     Step 0 is the first; step `warmup` is the first at the full rate.
+
+    Args:
+        warmup: steps of the linear rise.
+        milestones: steps from which on the rate is multiplied by `decay`.
+        decay: the factor.
     """
 
     def factor(step: int) -> float:

@@ -45,24 +45,24 @@ class Bench:
         """One pass."""
         return read_text(self.classifier, *sides(text), "word")
 
-    def said(self, reading: Reading, method: rivals.Method, v: InputGame | None = None) -> rivals.Said:
-        """What a method says of a text for the predicted label."""
+    def solve(self, reading: Reading, method: rivals.Method, v: InputGame | None = None) -> rivals.Solution:
+        """The values of a method for the predicted label of a text."""
         target = reading.prediction.label
         asked = rivals.asked(target, method, self.seed)
         return method.solve(reading, asked, rivals.game(reading, target) if v is None else v)
 
     def of_words(self, least: int, most: int, count: int) -> list[Text]:
         """The first texts of the test set of which the model reads so many words."""
-        found: list[Text] = []
+        texts: list[Text] = []
         for text, _ in self.task.test:
-            if len(found) == count:
+            if len(texts) == count:
                 break
             if not least <= sum(len(part.split()) for part in sides(text) if part) <= most:
                 continue
             tokens = tokenize(self.classifier.tokenizer, *sides(text), self.classifier.max_length)
             if least <= len(units(tokens, "word").read) <= most:
-                found.append(text)
-        return found
+                texts.append(text)
+        return texts
 
     def drawn(self, count: int) -> list[Text]:
         """The first texts of the test set with three words or more, which is in random order."""
@@ -80,9 +80,9 @@ def enumerated(reading: Reading, C: Tensor) -> tuple[InputGame, Float[Tensor, "c
 def batched(bench: Bench, texts: Sequence[Text], *, check: bool = False) -> list[Explanation]:
     """Explanations of many texts by the attached explainer, in shared passes."""
     parts = [(text,) if isinstance(text, str) else text for text in texts]
-    found = []
-    for said in pipeline.explain_many(bench.classifier, parts, rivals.Centred(check=check)):
-        if isinstance(said, Exception):
-            raise said
-        found.append(said)
-    return found
+    explanations = []
+    for result in pipeline.explain_many(bench.classifier, parts, rivals.Centred(check=check)):
+        if isinstance(result, Exception):
+            raise result
+        explanations.append(result)
+    return explanations

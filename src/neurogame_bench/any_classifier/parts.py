@@ -1,4 +1,4 @@
-"""The parts: what is measured of each text, and what it amounts to. Rows are kept: a part that was stopped goes on.
+"""The parts: what is measured of each text, and what it amounts to. Rows are stored, so that a part can be resumed.
 
 faithfulness   comprehensiveness and sufficiency (AOPC, by real deletion) of every method
 enumeration    short texts, all coalitions: correlation of every method's values with the true Shapley values, and
@@ -28,7 +28,7 @@ from neurogame_bench.any_classifier.tasks import Text
 from neurogame_bench.explanations.work import answers
 from neurogame_bench.faithfulness import judging
 from neurogame_bench.grounding.figures import figure, mean, moments, pearson
-from neurogame_bench.study import Record, Study, progress
+from neurogame_bench.study import Record, Study, kept_rows, progress
 
 LIMITS = {"faithfulness": 100, "costly": 30, "enumeration": 25, "timing": 6, "batch": 64}  # texts
 COSTLY = 200  # passes from which on a method is judged on fewer texts
@@ -39,34 +39,6 @@ INDICES: tuple[rivals.Index, ...] = ("banzhaf", "shapley")
 TEXTS, COALITIONS = (500, 1000, 2000, 4000, 8000), (2, 4)  # of the curve
 JUDGED = 200  # texts that R² is judged on, 8 coalitions each
 Keep = Callable[[Record], Study]
-
-
-def stepped(
-    name: str,
-    texts: Sequence[Text],
-    step: int,
-    row: Callable[[Text, int], Record],
-    keep: Keep,
-    seed: int,
-    settings: Callable[[int, int], Record] = lambda _start, _stop: {},
-) -> tuple[list[Record], float]:
-    """A row for each text, kept `step` at a time; and the seconds they took; `settings` is what rows rest on."""
-    rows: list[Record] = []
-    seconds = 0.0
-    for start in range(0, len(texts), step):
-        some = texts[start : start + step]
-        stop = start + len(some)
-        keeper, key = keep({"start": start, "stop": stop, **settings(start, stop)}), f"{name} {start}"
-        record = keeper.record(key, seed)
-        if record is None:
-            began = time.perf_counter()
-            made = [row(text, start + k) for k, text in enumerate(some)]
-            record = plain({"rows": made, "seconds": round(time.perf_counter() - began, 2)})
-            keeper.store(key, seed, record)
-            progress(f"{name}: {start + len(some)} of {len(texts)} texts, {record['seconds']:.1f} s")
-        rows += record["rows"]
-        seconds += record["seconds"]
-    return rows, seconds
 
 
 # --- faithfulness ---------------------------------------------------------------------------------------------------
@@ -81,20 +53,23 @@ def faithfulness(bench: Bench, limits: Mapping[str, int], keep: Keep) -> Record:
         v = rivals.game(reading, reading.prediction.label)  # what several ask for is evaluated once
         whole = np.array([reading.prediction.probabilities[name] for name in bench.classifier.labels])
         subject = judging.Subject(whole, answers(reading, v.mode))
-        found: Record = {"words": len(reading.units.read)}
+        scores: Record = {"words": len(reading.units.read)}
         for method in methods:
             if method.passes < COSTLY or place < limits["costly"]:
-                values = bench.said(reading, method, v).values
+                values = bench.solve(reading, method, v).values
                 assert values is not None
                 judged = judging.by_deletion(values.numpy(), subject, AOPC)
-                found[rivals.key(method)] = [float(judged[metric][0]) for metric in METRICS]
-        return found
+                scores[rivals.key(method)] = [float(judged[metric][0]) for metric in METRICS]
+        return scores
 
-    def settings(start: int, stop: int) -> Record:
+    def study(start: int, some: Sequence[Text]) -> Study:
+        stop = start + len(some)
         costly = max(0, min(stop, limits["costly"]) - start)
-        return {"costly": costly, "methods": [rivals.key(method) for method in methods]}
+        names = [rivals.key(method) for method in methods]
+        return keep({"start": start, "stop": stop, "costly": costly, "methods": names})
 
-    rows, seconds = stepped("faithfulness", bench.drawn(limits["faithfulness"]), 5, row, keep, bench.seed, settings)
+    texts = bench.drawn(limits["faithfulness"])
+    rows, seconds = kept_rows("faithfulness", texts, 5, row, study, seed=bench.seed, noun="texts")
     mine = rivals.key(methods[0])
     table = []
     for method in methods:
@@ -148,23 +123,27 @@ def enumeration(bench: Bench, limits: Mapping[str, int], keep: Keep) -> Record:
         n = v.players
         i, j = torch.triu_indices(n, n, offset=1)
         phi, J = exact.shapley(table), {index: pair_values(table, index) for index in INDICES}
-        found: Record = {"words": n}
+        entries: Record = {"words": n}
         for method in methods:
-            said = bench.said(reading, method, v)
+            solution = bench.solve(reading, method, v)
             entry: Record = {}
-            if said.values is not None:
-                entry["values"] = moments(said.values, phi)
-            pairs = dict(said.pairs)
+            if solution.values is not None:
+                entry["values"] = moments(solution.values, phi)
+            pairs = dict(solution.pairs)
             for index, matrix in pairs.items():
                 entry[index] = moments(matrix[i, j], J[index])
             if method.is_ours:
                 assert reading.game is not None
                 own = reading.game.logits(exact.all_coalitions(n)) @ v.direction
                 entry["shapley"] = moments(pair_values(own, "shapley"), J["shapley"])
-            found[rivals.key(method)] = entry
-        return found
+            entries[rivals.key(method)] = entry
+        return entries
 
-    rows, seconds = stepped("enumeration", bench.of_words(*WORDS, limits["enumeration"]), 5, row, keep, bench.seed)
+    def study(start: int, some: Sequence[Text]) -> Study:
+        return keep({"start": start, "stop": start + len(some)})
+
+    texts = bench.of_words(*WORDS, limits["enumeration"])
+    rows, seconds = kept_rows("enumeration", texts, 5, row, study, seed=bench.seed, noun="texts")
     table = []
     for method in methods:
         key = rivals.key(method)
@@ -194,7 +173,7 @@ def timing(bench: Bench, limits: Mapping[str, int], keep: Keep) -> Record:
                 began = time.process_time()
                 reading = bench.reading(text)
                 if method is not None:
-                    bench.said(reading, method)
+                    bench.solve(reading, method)
                 if place:  # the first is the warm-up
                     seconds["prediction" if method is None else rivals.key(method)].append(time.process_time() - began)
         batch: Record = {"texts": len(many)}
@@ -257,8 +236,8 @@ def curve(
     layers, most = bench.explainer.layers, max(coalitions)
     cells = [(n, c, s) for s in steps for c in coalitions for n in texts]
     keepers = {cell: keep(dict(zip(("texts", "coalitions", "steps"), cell, strict=True))) for cell in cells}
-    found = {cell: keeper.record(_cell(cell), bench.seed) for cell, keeper in keepers.items()}
-    if any(record is None for record in found.values()):
+    records = {cell: keeper.record(_cell(cell), bench.seed) for cell, keeper in keepers.items()}
+    if any(record is None for record in records.values()):
         options: dict[str, Any] = {"removal": bench.explainer.removal, "max_length": 128}
         began = time.process_time()
         data = observe(
@@ -270,12 +249,12 @@ def curve(
         dev = observe(model, tokenizer, judged, layers, coalitions=8, seed=bench.seed + 1, **options)
         short = bench.of_words(*WORDS, limits["enumeration"])
         known = [(reading, exact.shapley(table), v.direction) for reading, v, table in (truth(bench, t) for t in short)]
-        for cell in [cell for cell, record in found.items() if record is None]:
+        for cell in [cell for cell, record in records.items() if record is None]:
             record = _fitted(bench, subset(data, *cell[:2]), dev, known, cell, per_pass)
             keepers[cell].store(_cell(cell), bench.seed, record)
-            found[cell] = record
+            records[cell] = record
             progress(f"curve: {_cell(cell)}: R² {record['r2']:.3f}, Shapley {record['shapley']['value']:.3f}")
-    rows = [{key: record[key] for key in _KEPT} for record in found.values() if record is not None]
+    rows = [{key: record[key] for key in _KEPT} for record in records.values() if record is not None]
     return {"rows": rows, "judged": limits.get("judged", JUDGED), "enumerated": limits["enumeration"]}
 
 

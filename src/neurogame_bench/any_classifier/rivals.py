@@ -44,8 +44,8 @@ class Centred(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """What a method says of a text: a number per word, and per pair of words for each index that it has."""
+class Solution:
+    """What a method returns for a text: a number per word, and per pair of words for each index that it has."""
 
     values: Float[Tensor, "words"] | None
     pairs: dict[Index, Float[Tensor, "words words"]]
@@ -56,19 +56,19 @@ class Method:
     """A way to explain; `solve` takes a reading, what is asked, and the game of both."""
 
     name: str
-    solve: Callable[[Reading, Question, InputGame], Said]
+    solve: Callable[[Reading, Question, InputGame], Solution]
     passes: int  # at most; what it asks for in the tables
     is_ours: bool = False
     pairs_only: bool = False  # it says something of pairs of words alone
     texts_only: bool = False  # it takes single texts alone, and is no estimate of our game
 
 
-def ours(reading: Reading, question: Question, _: InputGame) -> Said:
+def ours(reading: Reading, question: Question, _: InputGame) -> Solution:
     """The attached game: one pass. Its Shapley interactions are there too, where all its coalitions are enumerated."""
-    found = grounded.attribute(reading, question)
-    assert found.shapley is not None
-    assert found.interactions is not None
-    return Said(found.shapley, {"banzhaf": found.interactions})
+    attribution = grounded.attribute(reading, question)
+    assert attribution.shapley is not None
+    assert attribution.interactions is not None
+    return Solution(attribution.shapley, {"banzhaf": attribution.interactions})
 
 
 def _shap() -> Any:
@@ -77,18 +77,18 @@ def _shap() -> Any:
         return need("shap", "bench")
 
 
-def _partition(reading: Reading, question: Question, v: InputGame) -> Said:
+def _partition(reading: Reading, question: Question, v: InputGame) -> Solution:
     """shap's PartitionExplainer on a balanced tree of neighbouring words, the parts of a pair apart."""
     shap = _shap()
     nothing = np.zeros((1, v.players))
     halves = tree([reading.units.sides[i] for i in reading.units.read])
     with _quiet(question.seed):
         explainer = shap.PartitionExplainer(_numbers(v), shap.maskers.Partition(nothing, clustering=halves))
-        found = explainer(nothing + 1.0, max_evals=question.samples, batch_size=_NODES, silent=True)
-    return Said(torch.from_numpy(np.asarray(found.values[0], dtype=np.float64)), {})
+        explanation = explainer(nothing + 1.0, max_evals=question.samples, batch_size=_NODES, silent=True)
+    return Solution(torch.from_numpy(np.asarray(explanation.values[0], dtype=np.float64)), {})
 
 
-def _documented(reading: Reading, question: Question, v: InputGame) -> Said:
+def _documented(reading: Reading, question: Question, v: InputGame) -> Solution:
     """shap.Explainer(f, tokenizer) as its documentation has it, for single texts: tokens, masked, not one game of ours.
 
     It asks a function of strings, of which nothing is remembered; pieces of a word are summed.
@@ -106,8 +106,11 @@ def _documented(reading: Reading, question: Question, v: InputGame) -> Said:
 
     with _quiet(question.seed):
         explainer = shap.Explainer(f, nli.tokenizer, algorithm="partition")
-        found = explainer([text], max_evals=question.samples, batch_size=64, silent=True)
-    pieces, shares = [str(piece) for piece in found.data[0]], np.asarray(found.values[0], dtype=np.float64).reshape(-1)
+        explanation = explainer([text], max_evals=question.samples, batch_size=64, silent=True)
+    pieces, shares = (
+        [str(piece) for piece in explanation.data[0]],
+        np.asarray(explanation.values[0], dtype=np.float64).reshape(-1),
+    )
     values = torch.zeros(len(reading.units.names), dtype=torch.float64)
     starts = [match.start() for match in re.finditer(r"\S+", text)]
     place = 0
@@ -115,61 +118,61 @@ def _documented(reading: Reading, question: Question, v: InputGame) -> Said:
         if piece.strip():
             values[bisect_right(starts, place + len(piece) - len(piece.lstrip())) - 1] += float(share)
         place += len(piece)
-    return Said(values[list(reading.units.read)], {})
+    return Solution(values[list(reading.units.read)], {})
 
 
-def _gradients(reading: Reading, question: Question, _: InputGame) -> Said:
-    return Said(integrated_gradients(reading, question).scores, {})
+def _gradients(reading: Reading, question: Question, _: InputGame) -> Solution:
+    return Solution(integrated_gradients(reading, question).scores, {})
 
 
-def _kernel(_: Reading, question: Question, v: InputGame) -> Said:
+def _kernel(_: Reading, question: Question, v: InputGame) -> Solution:
     """shap's KernelExplainer, the empty text as background; its default l1_reg would leave out words beyond ten."""
     shap = _shap()
     with _quiet(question.seed):
         explainer = shap.KernelExplainer(_numbers(v), np.zeros((1, v.players)))
         phi = explainer.shap_values(np.ones((1, v.players)), nsamples=question.samples, l1_reg=0, silent=True)
-    return Said(torch.from_numpy(np.asarray(phi, dtype=np.float64).reshape(-1)), {})
+    return Solution(torch.from_numpy(np.asarray(phi, dtype=np.float64).reshape(-1)), {})
 
 
-def _lime(_: Reading, question: Question, v: InputGame) -> Said:
+def _lime(_: Reading, question: Question, v: InputGame) -> Solution:
     """The package lime on a text whose words are numbers, so that what it leaves out is known; its own defaults."""
     text = need("lime.lime_text", "bench")
     names = [str(i) for i in range(v.players)]
 
     def classify(texts: list[str]) -> Array:
         keep = np.array([[name in left for name in names] for left in (set(row.split()) for row in texts)])
-        found = _numbers(v)(keep)
-        return np.stack([-found, found], 1)
+        logits = _numbers(v)(keep)
+        return np.stack([-logits, logits], 1)
 
     with _quiet(question.seed):
         explainer = text.LimeTextExplainer(split_expression=r"\s+", random_state=question.seed)
-        found = explainer.explain_instance(
+        explanation = explainer.explain_instance(
             " ".join(names), classify, num_features=v.players, num_samples=question.samples
         )
     values = torch.zeros(v.players, dtype=torch.float64)
-    for name, weight in found.as_list():
+    for name, weight in explanation.as_list():
         values[int(name)] = weight
-    return Said(values, {})
+    return Solution(values, {})
 
 
-def _shapiq(name: str, index: str | None) -> Callable[[Reading, Question, InputGame], Said]:
+def _shapiq(name: str, index: str | None) -> Callable[[Reading, Question, InputGame], Solution]:
     """An approximator of shapiq; with an index also of pairs of words."""
     of: dict[str, Index] = {"SII": "shapley", "BII": "banzhaf", "FBII": "banzhaf"}
 
-    def solve(_: Reading, question: Question, v: InputGame) -> Said:
+    def solve(_: Reading, question: Question, v: InputGame) -> Solution:
         kind, n = getattr(need("shapiq.approximator", "bench"), name), v.players
         options: dict[str, Any] = {} if index is None else {"max_order": 2}
         options |= {"index": index} if index in ("SII", "BII") else {}
         budget = min(int(question.samples or 0), 1 << n)
         with _quiet(question.seed):
-            found = kind(n=n, random_state=question.seed, **options).approximate(budget=budget, game=_numbers(v))
+            explanation = kind(n=n, random_state=question.seed, **options).approximate(budget=budget, game=_numbers(v))
         if index is None:
-            return Said(torch.tensor([float(found[(i,)]) for i in range(n)], dtype=torch.float64), {})
+            return Solution(torch.tensor([float(explanation[(i,)]) for i in range(n)], dtype=torch.float64), {})
         J = torch.zeros(n, n, dtype=torch.float64)
         for i in range(n):
             for j in range(i + 1, n):
-                J[i, j] = J[j, i] = float(found[(i, j)])
-        return Said(None, {of[index]: J})
+                J[i, j] = J[j, i] = float(explanation[(i, j)])
+        return Solution(None, {of[index]: J})
 
     return solve
 
@@ -211,7 +214,7 @@ def asked(target: str, method: Method, seed: int) -> Centred:
 
 
 def game(reading: Reading, target: str) -> InputGame:
-    """ℓ of a text, words taken out as the explainer was told to."""
+    """ℓ of a text, words taken out as by the explainer."""
     mode: Mode = getattr(reading.nli.explainer, "removal", "delete")
     return InputGame.of(reading, Centred(target=target), mode)
 
@@ -228,7 +231,7 @@ def _numbers(v: InputGame) -> Callable[[Any], Array]:
 
 @contextmanager
 def _quiet(seed: int) -> Iterator[None]:
-    """Global generators seeded and put back; what the packages warn of is not said."""
+    """Global generators seeded and restored, warnings of the packages off."""
     before = np.random.get_state()  # noqa: NPY002  theirs
     np.random.seed(seed)  # noqa: NPY002
     try:

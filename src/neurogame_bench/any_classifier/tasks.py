@@ -63,8 +63,10 @@ def pairs(root: Path, seed: int = 0) -> Task:
     labels = ("entailment", "neutral", "contradiction")
 
     def rows(name: str) -> list[tuple[Text, int]]:
-        found = [((p.premise, p.hypothesis), labels.index(p.label)) for p in load(name, root=root) if p.label in labels]
-        return shuffled(found, seed)
+        labelled = [
+            ((p.premise, p.hypothesis), labels.index(p.label)) for p in load(name, root=root) if p.label in labels
+        ]
+        return shuffled(labelled, seed)
 
     train = rows("snli/train")
     return Task("pairs", labels, train, rows("snli/dev"), [text for text, _ in train])
@@ -94,7 +96,7 @@ def ratings(release: Path) -> list[tuple[str, float]]:
             f"no {release.name} in {release.parent}: "
             f"pip download --no-deps --no-binary :all: vaderSentiment==3.3.2 -d {release.parent}"
         )
-    found: dict[str, float] = {}
+    rated: dict[str, float] = {}
     with tarfile.open(release) as outside:
         inner = next((m for m in outside.getmembers() if m.name.endswith(_INSIDE)), None)
         packed = None if inner is None else outside.extractfile(inner)
@@ -107,8 +109,8 @@ def ratings(release: Path) -> list[tuple[str, float]]:
                     _, rating, text = line.split("\t", 2)
                     text = " ".join(html.unescape(text).split())
                     if len(text.split()) > 1:
-                        found.setdefault(text, float(rating))
-    return list(found.items())
+                        rated.setdefault(text, float(rating))
+    return list(rated.items())
 
 
 def shuffled(rows: Sequence[Any], seed: int) -> list[Any]:
@@ -132,7 +134,7 @@ def tuned(
     learning_rate: float = 1.5e-4,
     seed: int = 0,
     bf16: bool = False,
-    said: Callable[[str], object] = progress,
+    progress: Callable[[str], object] = progress,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """An encoder with transformers' own classification head, trained for one epoch; word embeddings stay frozen.
 
@@ -144,7 +146,7 @@ def tuned(
         learning_rate: the peak; a tenth of the steps to rise, the others to fall to 0.
         seed: of the head and the order.
         bf16: autocast the passes.
-        said: told how it goes.
+        progress: called with a line every 25 steps.
 
     Returns:
         The model in evaluation, and its tokenizer.
@@ -175,7 +177,7 @@ def tuned(
         optimizer.step()
         schedule.step()
         if step % 25 == 0:
-            said(f"{data.name}: step {step} of {len(batches)}, loss {float(loss.detach()):.3f}")
+            progress(f"{data.name}: step {step} of {len(batches)}, loss {float(loss.detach()):.3f}")
     return model.eval(), tokenizer
 
 

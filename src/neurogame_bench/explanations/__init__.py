@@ -1,6 +1,6 @@
 """How good the explanations of a model are: every method beside what it must beat, on the same pairs.
 
-`run` measures; `table` and `figure` (in `view`) show what it found. `cases` has the pairs and the steps, `work` what is
+`run` measures; `table` and `figure` (in `view`) show the results. `cases` has the pairs and the steps, `work` what is
 asked of the model, `steps` does the work and keeps it, `summary` is what it amounts to. Metrics are those of
 `neurogame_bench.faithfulness`, defined there. What is particular to this benchmark:
 
@@ -36,12 +36,12 @@ from neurogame.records import plain
 from neurogame.validation import check_count
 from neurogame_bench import intervals
 from neurogame_bench.explanations.cases import (
+    OPTIONS,
     REFERENCE,
     SAMPLES,
     Work,
     chosen,
     draw,
-    options_of,
     samples_of,
 )
 from neurogame_bench.explanations.steps import beside, complete, protocol, stored
@@ -72,10 +72,10 @@ def run(
 ) -> dict[str, Any]:
     """Every metric of every row, with intervals.
 
-        found = run(data="pairs.csv", pairs=50, methods=["decision", "kernelshap"], runs="runs")
+        results = run(data="pairs.csv", pairs=50, methods=["decision", "kernelshap"], runs="runs")
 
     Args:
-        progress: told what is being done.
+        progress: called with a line on what is being done.
         model: a model, or what `neurogame.load` takes.
         data: a data set, or a file.
         pairs: how many of them, at most.
@@ -88,7 +88,7 @@ def run(
         root: where data sets are looked for; None: as `neurogame.data.load` does.
         hub: download a named data set that is not there.
         device: where the model runs.
-        runs: a folder for finished steps: the same call goes on where it was stopped, and several processes may share
+        runs: a folder for finished steps: the same call resumes where it was stopped, and several processes may share
             the work. None: nothing is kept.
 
     Returns:
@@ -154,7 +154,7 @@ def prepare(
             "methods": names,
             "limits": dict(work.limits),
             "samples": {name: count for name, count in SAMPLES.items() if name in names},
-            "options": {name: options for name in names if (options := options_of(nli, name))},
+            "options": {name: dict(OPTIONS[name]) for name in names if name in OPTIONS},
             "not installed": missing,
             "masking": nli.tokenizer.mask_token_id is not None,
             "spins": getattr(nli.model.config, "head", None) == "neurogame",

@@ -5,10 +5,9 @@ an hour, so that a row, or a kind of metric, may have a limit: then it is about 
 as the limit says. The sample is in random order, so they are a sample too.
 """
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -29,8 +28,8 @@ SEEDED = ("decision", "input", "lime", "kernelshap")  # methods that draw at ran
 BASELINES = ("random", "all words", "hypothesis", "lexical difference")
 JUDGED = ("left out", "curve", "mask", "auc", "pad", "interactions", "degraded")  # what deletion measures beyond AOPC
 KINDS = (*JUDGED, "stability", "timing", "enumeration")
-LIMITS = {"timing": 10, "stability": 10}  # pairs, where nothing else is said
-OPTIONAL = ("degraded",)  # on no pair, where nothing else is said
+LIMITS = {"timing": 10, "stability": 10}  # pairs, by default
+OPTIONAL = ("degraded",)  # on no pair by default
 FEWEST, MOST = 5, 10  # words of the pairs that are enumerated
 CHUNK = 20  # pairs per step
 
@@ -222,17 +221,5 @@ def is_short(pair: Pair) -> bool:
 
 def explain(nli: NLI, pair: Pair, method: str, seed: int, **options: Any) -> Explanation:
     """One method, with the samples and the options it has here."""
-    options = {"samples": SAMPLES.get(method), **options_of(nli, method), **options}
+    options = {"samples": SAMPLES.get(method), **OPTIONS.get(method, {}), **options}
     return nli.explain(pair.premise, pair.hypothesis, method=method, seed=seed, **options)
-
-
-def options_of(nli: NLI, method: str) -> dict[str, Any]:
-    """Those of OPTIONS that the `explain` of the model knows."""
-    known = _parameters(type(nli).explain)
-    return {name: value for name, value in OPTIONS.get(method, {}).items() if name in known}
-
-
-@cache
-def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    """Names of what it takes; looked up once, as calls are timed."""
-    return frozenset(inspect.signature(function).parameters)

@@ -45,7 +45,7 @@ def complete(
         work: what is to be done.
         study: where records are kept, so that a run can be resumed; None: nowhere.
         only: rows to compute; None: all.
-        say: told what is being done.
+        say: called with a line on what is being done.
 
     Returns:
         Step → record. Steps that another process is at, and those that wait for others, are missing.
@@ -74,7 +74,7 @@ def complete(
 
 
 def beside(step: Step, records: Records) -> dict[str, Sequence[Record]]:
-    """Row → what the methods said of the pairs of a step."""
+    """Row → the entries of the methods on the pairs of a step."""
     near = (
         (other, record) for other, record in records.items() if (other.sample, other.start) == (step.sample, step.start)
     )

@@ -136,7 +136,7 @@ def _order(sheet: Sheet, work: Work) -> list[str]:
 
 
 def _entries(records: Records, row: str) -> Iterator[tuple[Place, Record]]:
-    """What a method said, pair by pair, where it could."""
+    """The entries of a method, without the pairs that it could not explain."""
     for step, record in records.items():
         if step.row == row:
             yield from (((step.sample, e["place"]), e) for e in record["pairs"] if "error" not in e)
@@ -182,13 +182,13 @@ def _checks(checked: Sequence[Mapping[str, Any]]) -> Record:
 
 def _plausible(sheet: Sheet, work: Work, sample: Sample, records: Records, *, spins: bool) -> None:
     """Plausibility of all rows of the pairs that have marks; gold is annotator 1."""
-    said: dict[int, dict[str, Record]] = defaultdict(dict)
+    by_place: dict[int, dict[str, Record]] = defaultdict(dict)
     for row in work.methods:
         for (name, place), entry in _entries(records, row):
             if name == sample.name and sample.marks[place]:
-                said[place][row] = entry
+                by_place[place][row] = entry
     sizes, percent = work.sizes, work.percent
-    for place, entries in sorted(said.items()):
+    for place, entries in sorted(by_place.items()):
         pair, places = sample.data[place], next(iter(entries.values()))["read"]
         sides = [side for i, side in enumerate(sides_of(pair)) if i in set(places)]
         gold, *others = (marks[places] for marks in sample.marks[place])

@@ -182,18 +182,18 @@ def notes(results: dict[str, Any]) -> list[str]:
 def _checked(rows: list[dict[str, Any]]) -> list[str]:
     """Whether shares add up, and whether the spins have settled."""
     checks = {row["row"]: row["checks"] for row in rows if row.get("checks")}
-    said = []
+    lines = []
     gaps = [f"{row} {record['efficiency_gap']:.1e}" for row, record in checks.items() if "efficiency_gap" in record]
     if gaps:
-        said.append(f"Largest efficiency gap |Σφ − total|: {', '.join(gaps)}.")
+        lines.append(f"Largest efficiency gap |Σφ − total|: {', '.join(gaps)}.")
     spins = next((record for record in checks.values() if "residual" in record), None)
     if spins is not None:
         residual, iterations = f"{spins['residual']:.1e}", f"{spins['iterations']:.0f}"
         share = f"{100 * spins['converged']:.0f} %"
-        said.append(
+        lines.append(
             f"Mean field: residual ≤ {residual} in ≤ {iterations} iterations, converged on {share} of the pairs."
         )
-    return said
+    return lines
 
 
 def _degraded(results: dict[str, Any] | None) -> list[str]:
@@ -202,25 +202,25 @@ def _degraded(results: dict[str, Any] | None) -> list[str]:
         return []
     every = results["differences"]
     share, pairs = f"{100 * results['moved share']:.0f} % of the words", max(one["pairs"] for one in every)
-    said = [f"Degraded copies, of {pairs} pairs: {share}, drawn at random, have each other's scores."]
+    lines = [f"Degraded copies, of {pairs} pairs: {share}, drawn at random, have each other's scores."]
     blind = []
     for metric, rows in results["not told apart"].items():
         judged = [one["row"] for one in every if one["metric"] == metric and one["copy ranks lower"] is not None]
         blind.append(f"{_title(metric)[:-2]} ({'every method' if len(rows) == len(judged) else ', '.join(rows)})")
     named = "; ".join(blind) or "none"
-    said.append(f"Metrics that do not rank the copy lower (95 % interval of the paired difference): {named}.")
-    return said
+    lines.append(f"Metrics that do not rank the copy lower (95 % interval of the paired difference): {named}.")
+    return lines
 
 
 def _undefined(rows: list[dict[str, Any]]) -> str:
     """As in "τ-LOO 500 (all words)": a count per metric, and whose it is."""
-    said = []
+    lines = []
     for metric, title in _TITLES.items():
         counts = {row["row"]: row["figures"][metric]["undefined"] for row in rows if metric in row["figures"]}
         for count in sorted({count for count in counts.values() if count}):
             whose = [row for row, other in counts.items() if other == count]
-            said.append(f"{title[:-2]} {count} ({'every row' if len(whose) == len(counts) else ', '.join(whose)})")
-    return "; ".join(said)
+            lines.append(f"{title[:-2]} {count} ({'every row' if len(whose) == len(counts) else ', '.join(whose)})")
+    return "; ".join(lines)
 
 
 def _never(row: dict[str, Any]) -> str:

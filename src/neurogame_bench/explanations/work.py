@@ -82,7 +82,7 @@ def entry(nli: NLI, sample: Sample, step: Step, method: str, place: int, seed: i
     pair = sample.data[place]
     try:
         ex = explain(nli, pair, method, seed)
-        said = {
+        record = {
             "place": place,
             "read": _read(ex),
             "scores": _scores(ex),
@@ -92,17 +92,17 @@ def entry(nli: NLI, sample: Sample, step: Step, method: str, place: int, seed: i
         if sample.marks[place]:
             known, other = pair.label in nli.labels, ex.target not in (None, pair.label)
             again = explain(nli, pair, method, seed, target=pair.label) if known and other else ex
-            said["of_gold"] = _scores(again) if known else None
+            record["of_gold"] = _scores(again) if known else None
             if again.involvement is not None:
-                said["involvement"] = [again.involvement[i] for i in _read(again)]
+                record["involvement"] = [again.involvement[i] for i in _read(again)]
         if place < step.upto("stability"):
-            said["again"] = [_scores(explain(nli, pair, method, seed + k)) for k in range(1, SEEDS)]
+            record["again"] = [_scores(explain(nli, pair, method, seed + k)) for k in range(1, SEEDS)]
         if place < step.upto("interactions") and ex.interactions is not None:
-            i, j = np.array(couples(len(said["read"]), seed + place), dtype=np.int64).reshape(-1, 2).T
-            said["interactions"] = _matrix(ex)[i, j].tolist()
+            i, j = np.array(couples(len(record["read"]), seed + place), dtype=np.int64).reshape(-1, 2).T
+            record["interactions"] = _matrix(ex)[i, j].tolist()
     except ValueError as error:
         return {"place": place, "error": " ".join(str(error).split())}
-    return said
+    return record
 
 
 def couples(n: int, seed: int) -> list[tuple[int, int]]:
@@ -132,10 +132,10 @@ def deletion(nli: NLI, work: Work, sample: Sample, step: Step, made: Mapping[str
     lines: list[Record] = []
     passes = 0
     for place in range(step.start, step.stop):
-        said = {row: e for row, entries in made.items() for e in entries if e["place"] == place and "error" not in e}
-        if said:
+        by_row = {row: e for row, rows in made.items() for e in rows if e["place"] == place and "error" not in e}
+        if by_row:
             reading = read(nli, sample.data[place].premise, sample.data[place].hypothesis, "word")
-            rows, copies = _judged(reading, sample.data[place], work, step, place, said)
+            rows, copies = _judged(reading, sample.data[place], work, step, place, by_row)
             lines += [
                 {"place": place, "row": row, "lines": _listed(judged)}
                 | ({"degraded": _listed(copies[row])} if row in copies else {})
@@ -150,7 +150,7 @@ def _listed(rows: judging.Rows) -> Record:
 
 
 def _judged(
-    reading: Reading, pair: Pair, work: Work, step: Step, place: int, said: Mapping[str, Record]
+    reading: Reading, pair: Pair, work: Work, step: Step, place: int, by_row: Mapping[str, Record]
 ) -> tuple[dict[str, judging.Rows], dict[str, judging.Rows]]:
     """Deletion metrics of all rows of a pair, with faithfulness of interactions; the same of degraded copies."""
     nli, n = reading.nli, len(reading.units.read)
@@ -164,12 +164,12 @@ def _judged(
     )
     families = [family for family in judging.FAMILIES if family == "aopc" or place < step.upto(family)]
     simple = baseline_scores(pair, reading.units.read, (work.seed, place))
-    rows = {row: [np.array(entry["scores"])] for row, entry in said.items()}
+    rows = {row: [np.array(entry["scores"])] for row, entry in by_row.items()}
     rows |= {row: scores for row, scores in simple.items() if place < step.upto(row)}
     copies = {}
     if place < step.upto("degraded"):
-        copies = {row: degraded(np.array(entry["scores"]), (work.seed, place, 1)) for row, entry in said.items()}
-    together = couples(n, work.seed + place) if any("interactions" in e for e in said.values()) else []
+        copies = {row: degraded(np.array(entry["scores"]), (work.seed, place, 1)) for row, entry in by_row.items()}
+    together = couples(n, work.seed + place) if any("interactions" in e for e in by_row.values()) else []
     every = [*(scores for draws in rows.values() for scores in draws), *copies.values()]
     wanted = [judging.asked(scores, work.percent, families) for scores in every]
     both = left_out(n, [*((i,) for i in range(n)), *together] if together else [])
@@ -184,7 +184,7 @@ def _judged(
     if together:
         alone, pairs = np.split(subject.delete(both)[:, subject.predicted], [n])
         delta = interaction.second_order(subject.full, alone, pairs, together)
-        for row, record in said.items():
+        for row, record in by_row.items():
             if "interactions" in record:
                 rho = spearman(np.array(record["interactions"]), delta)
                 judged[row]["interactions"] = np.array(intervals.summands([rho]))

@@ -147,10 +147,10 @@ def _confusions(scores: Array, subject: Subject, mask: Answers) -> Rows:
         return {}
     n, ks = len(scores), _masked(scores)
     answers = mask(without(deletion.ranking(scores), ks))
-    said = {0: subject.predicted, **dict(zip(ks, answers.argmax(1).tolist(), strict=True))}
+    predicted = {0: subject.predicted, **dict(zip(ks, answers.argmax(1).tolist(), strict=True))}
     counts = np.zeros((len(deletion.STEPS), len(subject.whole), len(subject.whole)))
     for step, k in enumerate(deletion.steps(n)):
-        counts[step, subject.gold, said[k]] = 1.0
+        counts[step, subject.gold, predicted[k]] = 1.0
     return {"auc_tp": counts.ravel()}
 
 

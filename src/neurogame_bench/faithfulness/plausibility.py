@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from neurogame.evaluation.alignment import Array, Booleans
+from neurogame.evaluation.metrics import ratio
 from neurogame.extras import need
 from neurogame.validation import check_choice
 from neurogame_bench.faithfulness.deletion import ranking, share
@@ -129,18 +130,13 @@ def iou_f1(sums: Array) -> Array:
 
     P and R of a document are the spans found over those selected, and over those marked.
     """
-    P, R = (_ratio(sums[..., i], sums[..., i + 1]) for i in (0, 2))
-    return _ratio(2 * P * R, P + R)
+    P, R = (ratio(sums[..., i], sums[..., i + 1]) for i in (0, 2))
+    return ratio(2 * P * R, P + R)
 
 
 def micro_f1(sums: Array) -> Array:
     """2Σ found / (Σ selected + Σ marked), of summed overlaps of words, or hits of spans [..., 3]."""
-    return _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
-
-
-def _ratio(part: Array, whole: Array) -> Array:
-    """part/whole, and 0 where whole is 0."""
-    return np.divide(part, whole, out=np.zeros(np.shape(whole)), where=whole > 0)
+    return ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
 
 
 def _iou(a: tuple[int, int], b: tuple[int, int]) -> float:

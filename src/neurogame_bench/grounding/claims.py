@@ -30,7 +30,7 @@ WORDS = {HOLDS: "found", FAILS: "the opposite found", NOTHING: "not found"}
 def row(bench: Bench, pair: Pair, place: int, limits: Mapping[str, int]) -> Record:
     """What the claims are about, of one pair; means of J over pairs of words, None where there are none."""
     reading, game = bench.reading(pair)
-    labels, said, where = bench.nli.labels, reading.prediction, reading.units
+    labels, prediction, where = bench.nli.labels, reading.prediction, reading.units
     values = precise(game)
     # centred over the labels: what all logits have in common decides nothing, and nothing grounds it
     shapley, banzhaf, J = (x - x.mean(0) for x in (values.shapley, values.banzhaf, values.coupling))
@@ -47,7 +47,7 @@ def row(bench: Bench, pair: Pair, place: int, limits: Mapping[str, int]) -> Reco
             groups["across"] += [(i, j)] * (apart and content[i] and content[j])
         if j == i + 1 and not apart:
             groups["next" if bare(words[i]) in AMPLIFIERS else "near"].append((i, j))
-    at = labels.index(said.label)
+    at = labels.index(prediction.label)
     of_label = {"negation": labels.index("contradiction"), "next": at}
     of_label |= {"across": of_label["negation"], "others": of_label["negation"], "near": at}
 
@@ -66,7 +66,7 @@ def row(bench: Bench, pair: Pair, place: int, limits: Mapping[str, int]) -> Reco
         "values": [float(x[side].sum()) for side in (no, ~no) for x in (beta, phi)],
         "negations": int(no.sum()),
         "alpha": sum(alpha[i] for i in where.read),
-        "entropy": entropy(np.array(list(said.probabilities.values()))),
+        "entropy": entropy(np.array(list(prediction.probabilities.values()))),
     }
 
 
@@ -113,8 +113,8 @@ def summary(rows: Sequence[Record]) -> Record:
 def _claim(name: str, what: str, sign: int, *, difference: Record, **beside: Record) -> Record:
     """One entry; `difference` is what the word rests on."""
     n, low, high = difference["pairs"], difference["low"], difference["high"]
-    said = WORDS[verdict((low, high), sign)] if n >= FEWEST else "too few pairs"
-    return {"claim": name, "what": what, "n": n, "difference": difference, **beside, "found": said}
+    outcome = WORDS[verdict((low, high), sign)] if n >= FEWEST else "too few pairs"
+    return {"claim": name, "what": what, "n": n, "difference": difference, **beside, "found": outcome}
 
 
 def table(results: Record) -> list[Record]:

@@ -22,8 +22,8 @@ def row(bench: Bench, pair: Pair, _: int) -> Record:
     reading, game = bench.reading(pair)
     n, label = game.players, reading.prediction.label
     C, at = exact.all_coalitions(n), bench.nli.labels.index(label)
-    said = evaluate(reading, C).double()
-    tables = [centred(logits)[:, at] for logits in (game.logits(C), said)]
+    answers = evaluate(reading, C).double()
+    tables = [centred(logits)[:, at] for logits in (game.logits(C), answers)]
     i, j = torch.triu_indices(n, n, offset=1)
     values: dict[str, Callable[[Tensor], Tensor]] = {
         "Shapley": exact.shapley,
@@ -32,7 +32,7 @@ def row(bench: Bench, pair: Pair, _: int) -> Record:
         "Shapley pairs": lambda table: exact.interactions(table, index="shapley")[i, j],
     }
     without = (2**n - 1) ^ (1 << torch.arange(n))  # rows of the tables
-    true = {reading.units.read[k] for k in (said[without].argmax(-1) != at).nonzero().flatten().tolist()}
+    true = {reading.units.read[k] for k in (answers[without].argmax(-1) != at).nonzero().flatten().tolist()}
     swing = {}
     for name, check in (("unchecked", False), ("checked", True)):
         named = set(bench.explain(pair, check=check).swing)

@@ -1,6 +1,5 @@
 """The parts of the study: what is measured of each pair, what it amounts to, on which pairs; rows are kept."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ from neurogame.records import plain
 from neurogame_bench.explanations.work import WORD_PAIRS
 from neurogame_bench.grounding import claims, cost, enumeration, r2, rationale, refined, second_order
 from neurogame_bench.grounding.bench import PRECISE, Bench
-from neurogame_bench.study import Record, Study, progress
+from neurogame_bench.study import Record, Study, kept_rows
 
 
 @dataclass(frozen=True)
@@ -76,25 +75,16 @@ def measure(
     """
     part, pairs = PARTS[name], pairs_of(bench, name, limits)
     row = partial(part.row, limits=limits) if name in ("refined", "claims") else part.row
-    step = part.step or max(1, len(pairs))
-    rows: list[Record] = []
-    seconds = 0.0
-    for start in range(0, len(pairs), step):
-        some = pairs[start : start + step]
+
+    def keeper(start: int, some: Any) -> Study:
         settings = {**dict(part.settings), "start": start, "pairs": some.fingerprint}
         if name == "refined":
             settings["large"] = min(len(some), max(0, limits["refined_large"] - start))
         if name == "claims":
             settings["drawn"] = min(len(some), max(0, limits["claims"] - start))
-        keeper, key = study(settings), f"{name} {start}"
-        record = None if fresh else keeper.record(key, bench.seed)
-        if record is None:
-            began = time.perf_counter()
-            made = [row(bench, pair, start + k) for k, pair in enumerate(some)]
-            record = plain({"rows": made, "seconds": round(time.perf_counter() - began, 2)})
-            keeper.store(key, bench.seed, record)
-            progress(f"{name}: {start + len(some)} of {len(pairs)} pairs, {record['seconds']:.1f} s")
-        rows += record["rows"]
-        seconds += record["seconds"]
+        return study(settings)
+
+    step = part.step or max(1, len(pairs))
+    rows, seconds = kept_rows(name, pairs, step, partial(row, bench), keeper, seed=bench.seed, fresh=fresh)
     summary: Record = plain({"pairs": len(rows), "seconds": round(seconds, 1), **part.summary(rows)})
     return {**summary, "rows": rows} if part.kept else summary

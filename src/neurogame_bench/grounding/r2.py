@@ -58,10 +58,10 @@ def row(bench: Bench, pair: Pair, place: int) -> Record:
     """Sums of squares by law and by the share of words that is left, see `_squares`."""
     reading, game = bench.reading(pair)
     C = {law: coalitions(law, game.players, COALITIONS, (bench.seed, place)) for law in LAWS}
-    said = evaluate(reading, torch.cat(list(C.values()))).double().split(COALITIONS)
+    answers = evaluate(reading, torch.cat(list(C.values()))).double().split(COALITIONS)
     by_account = accounts(game, torch.cat(list(C.values())))
     rows: Record = {"words": game.players}
-    for k, (law, truth) in enumerate(zip(LAWS, said, strict=True)):
+    for k, (law, truth) in enumerate(zip(LAWS, answers, strict=True)):
         predicted = [account[k * COALITIONS : (k + 1) * COALITIONS] for account in by_account.values()]
         share = C[law].double().mean(-1)
         which = torch.bucketize(share, torch.tensor(BINS[1:-1], dtype=torch.float64), right=True)
@@ -72,12 +72,12 @@ def row(bench: Bench, pair: Pair, place: int) -> Record:
     return rows
 
 
-def _squares(predicted: Sequence[Tensor], said: Tensor, base: Tensor) -> list[float]:
-    """(coalitions, Σ‖said − b‖², Σ‖said‖², Σ‖account − said‖² each, Σ said by label), centred over the labels."""
-    said, base = centred(said), centred(base)
-    errors = [float((centred(p) - said).square().sum()) for p in predicted]
-    spread = float((said - base).square().sum())
-    return [float(len(said)), spread, float(said.square().sum()), *errors, *said.sum(0).tolist()]
+def _squares(predicted: Sequence[Tensor], answers: Tensor, base: Tensor) -> list[float]:
+    """(coalitions, Σ‖z − b‖², Σ‖z‖², Σ‖account − z‖² each, Σz by label) of the answers z, centred over the labels."""
+    answers, base = centred(answers), centred(base)
+    errors = [float((centred(p) - answers).square().sum()) for p in predicted]
+    spread = float((answers - base).square().sum())
+    return [float(len(answers)), spread, float(answers.square().sum()), *errors, *answers.sum(0).tolist()]
 
 
 def about_base(account: str, less: str | None = None) -> intervals.Statistic:
@@ -93,7 +93,7 @@ def about_base(account: str, less: str | None = None) -> intervals.Statistic:
 
 
 def about_mean(account: str) -> intervals.Statistic:
-    """R² with the mean of what was said as origin."""
+    """R² with the mean of the answers as origin."""
 
     def statistic(sums: Array) -> Array:
         total = sums[..., 3 + len(ACCOUNTS) :]

@@ -27,9 +27,9 @@ def row(bench: Bench, pair: Pair, place: int) -> Record:
     pairs = interaction.word_pairs(n, WORD_PAIRS, seed=bench.seed + place)
     keep = np.concatenate([np.ones((1, n), dtype=bool), left_out(n), left_out(n, pairs)])
     C = torch.from_numpy(keep)
-    said = evaluate(reading, C).double()
-    probabilities = (said / bench.nli.temperature).softmax(-1)[:, at].numpy()
-    logits, guessed = (centred(of)[:, at].numpy() for of in (said, game.logits(C)))
+    answers = evaluate(reading, C).double()
+    probabilities = (answers / bench.nli.temperature).softmax(-1)[:, at].numpy()
+    logits, guessed = (centred(of)[:, at].numpy() for of in (answers, game.logits(C)))
 
     def delta(values: Array) -> Array:
         whole, alone, both = np.split(values, [1, 1 + n])

@@ -46,7 +46,7 @@ from neurogame.data.fragments.logic import conditional, conjunction, negation
 from neurogame.data.fragments.numbers import number
 from neurogame.data.fragments.quantifiers import quantifier
 from neurogame.data.fragments.reports import attitude, modal
-from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed, unlike
+from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed, draw_new
 from neurogame.labels import LABELS
 
 Part = Literal["train", "dev", "test"]
@@ -159,7 +159,7 @@ def generate(count: int, seed: int, part: Part = "train", phenomena: Iterable[st
     pairs: dict[tuple[str, str], Pair] = {}
     for index in range(count):
         held, label, name = groups[index % len(groups)]
-        pair = unlike(partial(_pair, name, label, held, draw), pairs, partial(_fits, part))
+        pair = draw_new(partial(_pair, name, label, held, draw), pairs, partial(_fits, part))
         if pair is None:
             raise DataError(
                 f"{count} pairs are more than the fragments have of {name}; allowed: fewer, or more phenomena"
@@ -188,7 +188,7 @@ def probe(name: str) -> PairDataset:
     for index in range(PROBE_SIZE):
         label = LABELS[index % len(LABELS)]
         wanted = fragments[index // len(LABELS) % len(fragments)]
-        pair = unlike(partial(_pair, phenomenon, label, "words", draw, wanted), pairs, partial(_fits, "test"))
+        pair = draw_new(partial(_pair, phenomenon, label, "words", draw, wanted), pairs, partial(_fits, "test"))
         assert pair is not None
         pairs[pair.premise, pair.hypothesis] = pair
     return PairDataset(tuple(pairs.values()), f"fragments/probe_{name}", "generated").shuffled(0)

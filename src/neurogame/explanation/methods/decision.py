@@ -73,10 +73,11 @@ class Game:
 
     def logits(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "... labels"]:
         """All logits of each coalition, the special tokens always with it."""
-        self.passes.head += C.numel() // C.shape[-1]
+        logits = []
         with torch.inference_mode():
-            present = nn.functional.pad(C.reshape(-1, C.shape[-1]), (0, 1), value=1).split(_BLOCK)
-            logits = [self.classifier.of_sums(block.to(self.terms), self.terms) for block in present]
+            for block in nn.functional.pad(C.reshape(-1, C.shape[-1]), (0, 1), value=1).split(_BLOCK):
+                self.passes.add_head(len(block))
+                logits.append(self.classifier.of_sums(block.to(self.terms), self.terms))
             return torch.cat(logits).reshape(*C.shape[:-1], -1).double().cpu()
 
     def __call__(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "..."]:
@@ -86,7 +87,7 @@ class Game:
     @property
     def origin(self) -> float:
         """ℓ(∅): nothing is pooled at all."""
-        self.passes.head += 1
+        self.passes.add_head(1)
         with torch.inference_mode():
             return float(self.classifier(torch.zeros_like(self.terms[:1])).double().cpu()[0] @ self.direction)
 

@@ -42,6 +42,7 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     return together([reading], [question])[0]
 
 
+@torch.inference_mode()
 def together(readings: Sequence[Reading], questions: Sequence[Question]) -> list[Attribution]:
     """The same of several pairs of one classifier; what is tried on the model shares its batches."""
     asked = list(zip(readings, questions, strict=True))
@@ -65,25 +66,25 @@ def _game(reading: Reading) -> WordGame:
 def _attribution(reading: Reading, question: Question, claims: "Claims") -> Attribution:
     """Values, refined where that is asked, and α of their Hamiltonian."""
     game = _game(reading)
-    labels, n = reading.nli.labels, game.players
-    direction, gamma = question.direction(labels), float(question.temperature_factor)
+    direction, gamma = question.direction(reading.nli.labels), float(question.temperature_factor)
     refined = question.samples is not None
     values = game.values(direction.unsqueeze(0), samples=FINE if refined else SAMPLES, seed=question.seed)
     phi, J = values.shapley[0], values.coupling[0]
     errors = {"shapley_se": values.shapley_se[0], "banzhaf_se": values.banzhaf_se[0]}
-    ends = game.logits(torch.tensor([[False], [True]]).expand(2, n))
-    off = reading.nli.outputs.centred(ends[1] - reading.logits)
+    nothing, whole = game.base.double(), game.whole
+    off = reading.outputs.centred(whole - reading.logits)
     diagnostics: dict[str, Any] = {
         "grounded": game.source,
         "exact": values.exact,
         "samples": values.samples,
         "couplings": "pairs",
         "gamma": [gamma],
-        "origin": float(ends[0] @ direction),
+        "origin": float(nothing @ direction),
         "outside": 0.0,
-        "total": float((ends[1] - ends[0]) @ direction),
+        "total": float((whole - nothing) @ direction),
         "logit_error": float(off.abs().max()),
         "r2": game.r2,
+        "ungrounded": game.grounded is False,
     }
     if refined:
         real = InputGame.of(reading, question, game.removal)
@@ -124,16 +125,47 @@ def margin_of(logits: Float[Tensor, "... labels"], outputs: Outputs, question: Q
 
 def unchecked(reading: Reading, game: WordGame, question: Question) -> Claims:
     """The same claims on the word of the game alone."""
-    outputs = reading.nli.outputs
+    outputs = reading.outputs
     now, logits = _alone(reading, game, question)
-    margin = margin_of(logits, outputs, question)
-    swing = tuple(i for i in range(game.players) if (float(margin[i]) > 0) != now)
-    path, floor = _path(game, outputs, question), _floor(reading, game, question)
-    margins = margin_of(game.logits(torch.stack(path)), outputs, question).tolist()
-    kept = [C for C, m in zip(path, margins, strict=True) if m > floor + MARGIN]
-    rationale = _places(min(kept, key=lambda C: int(C.sum()))) if kept and now else None
+    margins = margin_of(logits, outputs, question).tolist()
+    swing = tuple(i for i, margin in enumerate(margins) if (margin > 0) != now)
+    rationale = None
+    if now:
+        path, floor = Path.of(game, outputs, question), _floor(reading, game, question)
+        kept = [k for k, margin in path.margins.items() if margin > floor + MARGIN]
+        rationale = path.words(min(kept)) if kept else None
     becomes = [_said(logits[i], outputs, question) for i in swing]
     return Claims(swing, rationale, {"checked": False, "check_passes": 0, "swing_to": becomes})
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Sets of every size, each without the word that the answer misses least in the one before.
+
+    Attributes:
+        order: the words as they go.
+        margins: by the number of words that stay, what the game says of them.
+    """
+
+    order: list[int]
+    margins: dict[int, float]
+
+    @classmethod
+    def of(cls, game: WordGame, outputs: Outputs, question: Question) -> "Path":
+        """By the game alone."""
+        assert question.target is not None
+        order, margins = game.shrunk(outputs.rivals(question.target, question.contrast))
+        return cls(order, dict(zip(range(len(order), 0, -1), margins, strict=True)))
+
+    def words(self, size: int) -> tuple[int, ...]:
+        """The set of so many words, by their places."""
+        return tuple(sorted(self.order[len(self.order) - size :]))
+
+    def coalition(self, size: int) -> Bool[Tensor, "words"]:
+        """The same set, True at its words."""
+        C = torch.zeros(len(self.order), dtype=torch.bool)
+        C[list(self.words(size))] = True
+        return C
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +189,7 @@ class Trial:
     @classmethod
     def of(cls, reading: Reading, question: Question) -> "Trial":
         """By what the game says of each word and of sets of every size."""
-        game, outputs = _game(reading), reading.nli.outputs
+        game, outputs = _game(reading), reading.outputs
         now, logits = _alone(reading, game, question)
         margin = margin_of(logits, outputs, question)
         order = (margin if now else -margin).argsort(stable=True).tolist()
@@ -173,7 +205,7 @@ class Trial:
 
     def claims(self, answers: Float[Tensor, "coalitions labels"]) -> Claims:
         """What the model confirms, from its logits of what was tried."""
-        reading, question, singles, outputs = self.reading, self.question, self.singles, self.reading.nli.outputs
+        reading, question, singles, outputs = self.reading, self.question, self.singles, self.reading.outputs
         margins = margin_of(answers, outputs, question)
         kept = (margins > 0).tolist()
         swing = tuple(i for place, i in enumerate(singles) if kept[place] != self.now)
@@ -198,8 +230,7 @@ def tried_scores(reading: Reading, game: WordGame, question: Question) -> Claims
     if not question.check:
         return Claims((), None, {"checked": False, "check_passes": 0, "swing_to": []})
     direction, n = question.direction(reading.nli.labels), game.players
-    whole = torch.ones(1, n, dtype=torch.bool)
-    change = (game.logits(~torch.eye(n, dtype=torch.bool)) - game.logits(whole)) @ direction
+    change = (game.without - game.whole) @ direction
     singles = sorted(change.abs().argsort(descending=True, stable=True).tolist()[:SINGLES])
     tried = torch.stack([_without(n, i) for i in singles])
     answers = evaluate(reading, tried, game.removal).double()
@@ -222,7 +253,7 @@ def missed(
     """
     if game.source != "explainer":
         return {}
-    gap = reading.nli.outputs.centred(game.logits(tried) - answers)
+    gap = reading.outputs.centred(game.logits(tried) - answers)
     error = float(gap.square().mean().sqrt())
     unlike = None if game.limit is None else error > game.limit
     return {"check_error": error, "check_limit": game.limit, "unlike": unlike}
@@ -233,41 +264,25 @@ def _alone(reading: Reading, game: WordGame, question: Question) -> tuple[bool, 
 
     The model's own logits are known; the game is asked only for the change.
     """
-    n = game.players
-    whole = torch.ones(1, n, dtype=torch.bool)
-    change = game.logits(~torch.eye(n, dtype=torch.bool)) - game.logits(whole)
-    return bool(margin_of(reading.logits, reading.nli.outputs, question) > 0), reading.logits + change
-
-
-def _path(game: WordGame, outputs: Outputs, question: Question) -> list[Bool[Tensor, "words"]]:
-    """From all words to one, each time without the word that the answer misses least: sets of every size."""
-    C = torch.ones(game.players, dtype=torch.bool)
-    path = [C]
-    while int(C.sum()) > 1:
-        places = C.nonzero().flatten()
-        C = C.clone()
-        C[places[int(margin_of(game.without_each(C), outputs, question).argmax())]] = False
-        path.append(C)
-    return path
+    own = reading.logits
+    return bool(margin_of(own, reading.outputs, question) > 0), own + game.without - game.whole
 
 
 def _floor(reading: Reading, game: WordGame, question: Question) -> float:
     """The margin that a rationale must hold: 0, or half of what words add where no word at all gives the answer too."""
-    nothing, whole = (float(margin_of(z, reading.nli.outputs, question)) for z in (game.base.double(), reading.logits))
+    nothing, whole = (float(margin_of(z, reading.outputs, question)) for z in (game.base.double(), reading.logits))
     return 0.0 if nothing <= 0 or whole <= nothing else (nothing + whole) / 2.0
 
 
 def _candidates(game: WordGame, outputs: Outputs, question: Question, floor: float) -> list[Bool[Tensor, "words"]]:
     """Sets that may keep the answer, the shortest that the game trusts first; up to half of the words, then more."""
-    path, n = _path(game, outputs, question), game.players
-    decides = margin_of(game.logits(torch.stack(path)), outputs, question).tolist()
-    margins = {int(C.sum()): m for C, m in zip(path, decides, strict=True)}
-    by_size = {int(C.sum()): C for C in path}
+    path, n = Path.of(game, outputs, question), game.players
+    margins = path.margins
     least = min((k for k, m in margins.items() if m > floor), default=n)
     sure = min((k for k, m in margins.items() if m > floor + MARGIN), default=n)
     kept, half = min((k for k, m in margins.items() if m > 0), default=n), max(1, n // 2)
     sizes = [least, sure, half, (min(sure, half) + half) // 2, (kept + half) // 2, (half + n) // 2]
-    return [by_size[k] for k in dict.fromkeys(min(max(k, 1), n) for k in sizes)][:SETS]
+    return [path.coalition(k) for k in dict.fromkeys(min(max(k, 1), n) for k in sizes)][:SETS]
 
 
 def _shortest(sets: list[Bool[Tensor, "words"]], margins: list[float], floor: float) -> tuple[int, ...] | None:

@@ -47,6 +47,12 @@ def shared() -> dict[str, object]:
     return asdict(DRAWING)
 
 
+def plus_minus(ex: Explanation, i: int, digits: int) -> str:
+    """± the standard error of a word's score; empty where there is none, or the score is exact."""
+    error = summary.error_of(ex, i)
+    return "" if error is None or ex.diagnostics.get("exact") else f" ± {error:.{digits}f}"
+
+
 def words_of(ex: Explanation) -> list[int]:
     """The words of a matrix or a ring, in their order: of many those with the largest scores."""
     return sorted(summary.ranked(ex, DRAWING.words))

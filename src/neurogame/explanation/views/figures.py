@@ -20,34 +20,47 @@ from neurogame.explanation.views.markup import direction
 from neurogame.extras import need
 from neurogame.printing import cut
 from neurogame.validation import check_choice
-from neurogame.writing import save_figure
+from neurogame.writing import figure_format, save_figure
 
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation
 
 Kind = Literal["sentence", "matrix", "network", "trajectory", "lambda"]
 KINDS: tuple[str, ...] = get_args(Kind)
-SUFFIXES = (".png", ".svg")
 FOR, AGAINST, INK, SOFT = "#2663aa", "#be5218", "#1d2129", "#5b6472"
 _WIDTH = 6.3  # inches: a column of text
 _TEXT, _SMALL, _TINY = 9, 8, 5.5  # points
 
 
 def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = None) -> Any:
-    """A matplotlib `Figure`, also written to `path` if there is one; one line where the record lacks what it needs."""
+    """Draw an explanation.
+
+    Args:
+        ex: the explanation.
+        kind: one of `KINDS`.
+        path: a .png or .svg file that it is also written to; None: none.
+
+    Returns:
+        A matplotlib `Figure`.
+
+    Raises:
+        ValueError: an unknown kind or suffix, or a record that lacks what is drawn.
+
+    Example:
+        >>> figure(nli.explain("A man sleeps.", "Nobody is awake."), "network", "ring.svg")  # doctest: +SKIP
+    """
     check_choice("kind", kind, Kind)
     goal = None if path is None else Path(path).expanduser()
-    if goal is not None and goal.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"a figure is written as .png or .svg, got {goal.name!r}")
+    if goal is not None:
+        figure_format(goal)
     check(ex, kind)
     # dashes as long on a thick line as on a thin one
     with _quiet(), need("matplotlib", "explain").rc_context({"lines.scale_dashes": False}):
         canvas = _PAINTERS[kind](ex)
         if goal is not None:
-            # text as text, and no date: the same explanation gives the same file
+            # text as text, and fixed ids: the same explanation gives the same file
             with need("matplotlib", "explain").rc_context({"svg.fonttype": "none", "svg.hashsalt": "neurogame"}):
-                metadata = {"Date": None} if goal.suffix.lower() == ".svg" else None
-                save_figure(canvas, goal, dpi=200, bbox_inches="tight", metadata=metadata)
+                save_figure(canvas, goal, dpi=200, bbox_inches="tight")
     return canvas
 
 

@@ -23,7 +23,7 @@ PER_PAGE = 100
 
 @dataclass
 class Counts:
-    """What the rows of a file came to; a label may have any name, so labels are counted apart."""
+    """How many rows of a file have which label, failed, or agree with their gold label."""
 
     labels: Counter[str] = field(default_factory=Counter)
     rows: int = 0
@@ -33,9 +33,9 @@ class Counts:
 
     def listed(self) -> list[str]:
         """A phrase each."""
-        said = [f"{label} {n}" for label, n in self.labels.most_common()]
-        said += [f"{self.right} of {self.gold} as labelled in the file"] if self.gold else []
-        return said + ([f"{self.failed} failed"] if self.failed else [])
+        phrases = [f"{label} {n}" for label, n in self.labels.most_common()]
+        phrases += [f"{self.right} of {self.gold} as labelled in the file"] if self.gold else []
+        return phrases + ([f"{self.failed} failed"] if self.failed else [])
 
 
 def draw(folder: Path, lines: Path, *, title: str, asked: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ def _entry(
 
 
 def _number(ex: Explanation) -> str:
-    """The probability of what is said, or the score."""
+    """The probability of the answer, or the score."""
     label, share = summary.answer(ex)
     if summary.is_score(ex):
         return f"{ex.prediction.logits[label]:.3f}"

@@ -16,6 +16,7 @@ from neurogame.printing import cut, printable
 
 _HERE = Path(__file__).parent
 _STYLE = _HERE.parent / "page.css"
+_TITLE = 60  # characters of a text in a title
 
 
 def render(template: str, **values: Any) -> Markup:
@@ -53,9 +54,9 @@ def text(word: str, most: int | None = None) -> Markup:
     return Markup("<bdi>{}</bdi>").format(printable(word) if most is None else cut(word, most))
 
 
-def short(sentence: str, most: int = 60) -> str:
+def short(sentence: str) -> str:
     """The beginning of a text, in one line."""
-    return cut(" ".join(sentence[: 4 * most].split()), most)
+    return cut(" ".join(sentence[: 4 * _TITLE].split()), _TITLE)
 
 
 def direction(sentence: str) -> str:

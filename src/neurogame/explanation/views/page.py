@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from neurogame.explanation import summary
 from neurogame.explanation.views import markup
-from neurogame.explanation.views.drawing import DRAWING
+from neurogame.explanation.views.drawing import DRAWING, plus_minus
 from neurogame.explanation.views.layer import layer
 from neurogame.explanation.views.matrix import matrix
 from neurogame.explanation.views.network import network
@@ -51,7 +51,7 @@ def _parts(ex: Explanation) -> dict[str, Any]:
             "i": i,
             "share": ex.scores[i] / largest,
             "score": summary.signed(ex.scores[i], digits),
-            "value": f"{summary.signed(ex.scores[i], digits)}{_plus_minus(ex, i, digits)}",
+            "value": f"{summary.signed(ex.scores[i], digits)}{plus_minus(ex, i, digits)}",
         }
         for i in summary.ranked(ex)
     ]
@@ -108,7 +108,7 @@ def _word(ex: Explanation, i: int, largest: float, digits: int) -> dict[str, Any
         "unread": i in summary.unread(ex),
         "names": " ".join(names),
         "shade": DRAWING.tint(share),
-        "title": f"{number}{_plus_minus(ex, i, digits)}",
+        "title": f"{number}{plus_minus(ex, i, digits)}",
     }
 
 
@@ -119,11 +119,6 @@ def _marks(ex: Explanation) -> list[tuple[str, str, str]]:
     marks += [("w swing", "word", "swing word")] if ex.swing else []
     marks += [("w unread", "word", "not read")] if summary.unread(ex) else []
     return marks
-
-
-def _plus_minus(ex: Explanation, i: int, digits: int) -> str:
-    error = summary.error_of(ex, i)
-    return "" if error is None or ex.diagnostics.get("exact") else f" ± {error:.{digits}f}"
 
 
 def _reading(ex: Explanation) -> str:

@@ -19,13 +19,13 @@ from rich.table import Table
 from rich.text import Text
 
 from neurogame.explanation import summary
-from neurogame.explanation.views.drawing import DRAWING
+from neurogame.explanation.views.drawing import DRAWING, plus_minus
 from neurogame.printing import cut, printable
 
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation
 
-FOR, AGAINST = (43, 108, 176), (192, 86, 33)  # blue and orange: told apart by everyone
+FOR, AGAINST = (43, 108, 176), (192, 86, 33)  # blue and orange: distinguishable with any colour vision
 _DEEP = 0.9  # of the largest score
 _NARROW, _WIDE = 64, 96  # columns: below, no columns of the layer; from there on, sides in full
 
@@ -73,9 +73,9 @@ def _strip(line: list[Segment]) -> list[Segment]:
     """A line up to its last character that is seen: a space is, on a ground of its own."""
     segments = list(line)
     while segments and not (segments[-1].style and segments[-1].style.bgcolor):
-        said, style, _ = segments.pop()
-        if said.rstrip():
-            return [*segments, Segment(said.rstrip(), style)]
+        text, style, _ = segments.pop()
+        if text.rstrip():
+            return [*segments, Segment(text.rstrip(), style)]
     return segments
 
 
@@ -84,8 +84,8 @@ def _probabilities(ex: Explanation, width: int, bar: str) -> Table:
     rows = summary.bars(ex)
     room = max(6, min(40, width - max(len(name) for name, *_ in rows) - 10))
     grid = Table.grid(padding=(0, 1))
-    for name, p, number, said in rows:
-        style = "bold" if said else "dim"
+    for name, p, number, predicted in rows:
+        style = "bold" if predicted else "dim"
         length = max(1, round(p * room)) if p > 0.5 / room else 0
         grid.add_row(Text(name, style), Text(bar * length + " " * (room - length), style), Text(f"{number:.3f}", style))
     return grid
@@ -115,12 +115,12 @@ def _word(ex: Explanation, i: int, *, colour: bool) -> Text:
 
 def _legend(ex: Explanation, *, colour: bool, details: bool) -> Text:
     """What the numbers are, and which colour is which sign."""
-    said = Text(f"{summary.question(ex, details=details)}:", style="bold")
+    legend = Text(f"{summary.question(ex, details=details)}:", style="bold")
     if colour:
         against, for_it = summary.poles(ex)
-        said.append("\n").append(" + ", _style(1.0, swings=False, silent=False)).append(f" {for_it}  ", "dim")
-        said.append(" − ", _style(-1.0, swings=False, silent=False)).append(f" {against}", "dim")
-    return said
+        legend.append("\n").append(" + ", _style(1.0, swings=False, silent=False)).append(f" {for_it}  ", "dim")
+        legend.append(" − ", _style(-1.0, swings=False, silent=False)).append(f" {against}", "dim")
+    return legend
 
 
 def _style(share: float, *, swings: bool, silent: bool) -> Style:
@@ -142,7 +142,7 @@ def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool, d
     )
     if ex.text is None:
         table.add_column("in", no_wrap=True)
-    errors = details and any(_error(ex, i, 2) for i in range(len(ex.words)))
+    errors = details and any(plus_minus(ex, i, 2) for i in range(len(ex.words)))
     table.add_column("score ± error" if errors else "score", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     layer = {} if narrow or not details else {"Banzhaf": ex.banzhaf, "α": ex.alpha, "field": ex.field}
@@ -158,7 +158,7 @@ def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool, d
         table.add_row(
             Text(cut(summary.name(ex, i)), "bold" if i in ex.swing else ""),
             *([Text(ex.sides[i][0].upper() if width < _WIDE else ex.sides[i])] if ex.text is None else []),
-            Text(f"{summary.signed(ex.scores[i], digits)}{_error(ex, i, digits) if errors else ''}"),
+            Text(f"{summary.signed(ex.scores[i], digits)}{plus_minus(ex, i, digits) if errors else ''}"),
             Text(bar * max(1, round(abs(share) * room)), colour),
             *(
                 Text(
@@ -168,11 +168,6 @@ def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool, d
             ),
         )
     return table
-
-
-def _error(ex: Explanation, i: int, digits: int) -> str:
-    error = summary.error_of(ex, i)
-    return "" if error is None or ex.diagnostics.get("exact") else f" ± {error:.{digits}f}"
 
 
 def _remarks(ex: Explanation, *, narrow: bool, details: bool) -> RenderableType:
@@ -189,10 +184,10 @@ def _remarks(ex: Explanation, *, narrow: bool, details: bool) -> RenderableType:
             + (f" {summary.signed(pair.value, digits)}" if details else "")
             for pair in some
         ]
-    said = {name: entries for name, entries in lines.items() if entries}
+    shown = {name: entries for name, entries in lines.items() if entries}
     if narrow:
-        return Group(*(line for name in said for line in (Text(name, "bold"), *(Text(f"  {e}") for e in said[name]))))
+        return Group(*(line for name in shown for line in (Text(name, "bold"), *(Text(f"  {e}") for e in shown[name]))))
     grid = Table.grid(padding=(0, 2))
-    for name in said:
-        grid.add_row(Text(name, style="bold"), Text(", ".join(said[name])))
+    for name in shown:
+        grid.add_row(Text(name, style="bold"), Text(", ".join(shown[name])))
     return grid

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from neurogame._types import Bool, Float, Int, Tensor
-from neurogame.modeling.baselines import Trainable
+from neurogame.modeling.baselines.configuration import Trainable
 
 
 def embedding_matrix(

@@ -187,7 +187,7 @@ def _open_text(path: Path) -> IO[str]:
 
 
 def _header(line: str) -> int | None:
-    """The dimension said by a word2vec header, "words dim"; None if the line is none."""
+    """The dimension in a word2vec header, "words dim"; None if the line is none."""
     fields = line.split(" ")
     return int(fields[1]) if len(fields) == 2 and all(field.isdecimal() for field in fields) else None
 
