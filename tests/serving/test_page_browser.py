@@ -328,6 +328,8 @@ def test_a_word_is_struck_out_and_put_back(page, nli):
 def test_when_every_word_is_gone_it_says_so(page):
     for i in range(8):
         words(page).nth(i).click()
+        expect(words(page).nth(i)).to_have_attribute("aria-pressed", "true")
+        expect(page.locator("#main")).to_have_attribute("data-busy", "false")  # an answer moves the words below it
     expect(page.locator("#problem")).to_contain_text("every word is struck out")
     expect(page.locator("#main")).to_have_attribute("data-stale", "true")  # what is shown is of fewer words gone
     page.locator("#undo").click()
@@ -603,7 +605,7 @@ def test_a_phone_is_wide_enough(opened):
     for width in (768, 390, 320):
         page.set_viewport_size({"width": width, "height": 700})
         expect(page.locator("#network svg")).to_be_visible()
-        assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+        page.wait_for_function("width => document.scrollingElement.scrollWidth <= width", arg=width)  # drawn anew
     words(page).nth(2).tap()
     expect(words(page).nth(2)).to_have_attribute("aria-pressed", "true")
 
