@@ -111,6 +111,19 @@ def test_sizes_of_a_long_text_have_their_law():
     assert ((share[1:n] - p).abs() <= 5 * (p * (1 - p) / len(sizes)).sqrt()).all()
 
 
+def test_half_of_the_law_of_deletion_takes_one_or_two_words_out_of_the_whole_text():
+    n, count = 12, 40_000
+    taken = n - draw([n, n + 1], count, "deletion", generator=seeded(4))[0, : count // 2].sum(-1)
+    share = torch.bincount(taken, minlength=n + 1) / len(taken)
+    by_size = torch.zeros(n + 1).double()
+    by_size.index_add_(0, torch.tensor([s.bit_count() for s in range(2**n)]), law_of(n, "mixed"))
+    p = by_size / 2
+    p[1:3] += 0.25
+    assert ((share - p).abs() <= 5 * (p * (1 - p) / len(taken)).sqrt()).all()
+    alone = draw([1, 2], 40, "deletion", generator=seeded(5))
+    assert torch.equal(alone.sum(1), torch.tensor([[20, 0], [20, 20]]))  # fewer words than two: still complements
+
+
 @every_law
 def test_one_player_is_in_or_out(law):
     C = draw([1], 4000, law, generator=seeded(3))[0, :2000, 0]
@@ -128,7 +141,7 @@ def test_draws_come_from_the_generator():
     [
         (3, "mixed", "count must be even, since every coalition comes with its complement; got 3"),
         (0, "mixed", "count must be at least 2, got 0"),
-        (2, "fair", "law = 'fair' is unknown; allowed: 'mixed', 'shapley', 'banzhaf'"),
+        (2, "fair", "law = 'fair' is unknown; allowed: 'mixed', 'shapley', 'banzhaf', 'deletion'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(count, law, message, as_user):

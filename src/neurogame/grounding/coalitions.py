@@ -6,6 +6,8 @@ Least squares over coalitions needs other laws than averaging marginal contribut
               account of a game has the Shapley values as its coefficients
     banzhaf   fair coins: the best additive and quadratic accounts have the Banzhaf values and interactions
     mixed     either, by a fair coin for each pair: what trains both
+    deletion  half of the pairs as in mixed; in the other half C is the whole text less one or two words, which shows
+              first- and second-order effects of deletion at the whole text
 
 Every C comes with its complement. Together they are one text long.
 """
@@ -18,7 +20,7 @@ import torch
 from neurogame._types import Bool, Float, Int, Tensor
 from neurogame.validation import check_choice, check_count
 
-Law = Literal["mixed", "shapley", "banzhaf"]
+Law = Literal["mixed", "shapley", "banzhaf", "deletion"]
 
 
 def draw(
@@ -53,12 +55,13 @@ def draw(
     of_size = torch.stack([_sizes(u, n) for u, n in zip(size, players, strict=True)]) if rows else size
     rank = keys.masked_fill(~there.unsqueeze(1), torch.inf).argsort(-1).argsort(-1)
     shapley, banzhaf = rank < of_size.unsqueeze(-1), keys < 0.5
-    chosen = {
-        "mixed": (coin < 0.5).unsqueeze(-1),
-        "shapley": torch.ones(1, 1, 1).bool(),
-        "banzhaf": torch.zeros(1, 1, 1).bool(),
-    }
-    C = torch.where(chosen[law], shapley, banzhaf)
+    if law == "deletion":
+        few = torch.where(size < 0.5, 1, 2)
+        near = rank >= few.unsqueeze(-1)
+        C = torch.where((coin < 0.5).unsqueeze(-1), near, torch.where((coin < 0.75).unsqueeze(-1), shapley, banzhaf))
+    else:
+        shares = {"mixed": 0.5, "shapley": 1.0, "banzhaf": 0.0}
+        C = torch.where((coin < shares[law]).unsqueeze(-1), shapley, banzhaf)
     return torch.cat([C, ~C], 1) & there.unsqueeze(1)
 
 
