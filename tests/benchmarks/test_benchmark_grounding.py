@@ -12,10 +12,12 @@ import torch
 
 from neurogame import exact
 from neurogame.data import Pair, PairDataset
+from neurogame.explanation.reading import is_grounded
 from neurogame.explanation.removal import evaluate
 from neurogame.grounding import r_squared
 from neurogame.nli import NLI
 from neurogame_bench.grounding import figures, r2, refined
+from neurogame_bench.grounding.attached import BlackBox
 from neurogame_bench.grounding.bench import Bench, coalitions
 from neurogame_bench.grounding.parts import PARTS, measure
 from neurogame_bench.pages import markers
@@ -79,6 +81,16 @@ def test_a_recalled_answer_is_the_model_s(bench):
     torch.testing.assert_close(first, truth)
     torch.testing.assert_close(again, truth)
     assert len(recalled.known) == known == len(C.unique(dim=0))
+
+
+def test_a_black_box_says_what_the_model_says_and_shows_no_game(bench):
+    model = tiny.game_model()
+    model.set_attn_implementation("sdpa")  # what a model that is opened usually has
+    hidden = NLI(BlackBox(model).eval(), tiny.tokenizer(), name="tiny")
+    pair = bench.dev[0].premise, bench.dev[0].hypothesis
+    assert hidden.predict(*pair).logits == pytest.approx(bench.nli.predict(*pair).logits, abs=1e-5)
+    assert is_grounded(bench.nli.model)
+    assert not is_grounded(hidden.model)
 
 
 @pytest.mark.parametrize("part", ["r2", "enumeration", "refined", "rationale", "cost", "second_order", "claims"])

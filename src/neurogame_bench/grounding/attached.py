@@ -17,6 +17,8 @@ from neurogame_bench.study import progress
 class BlackBox(PreTrainedModel):  # type: ignore[misc]  # of a library without types
     """A sequence classifier like any other: a model whose own game nobody can see."""
 
+    _supports_sdpa = True  # the attention is that of the model inside, whatever it is
+
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__(model.config)
         self.inner = model
