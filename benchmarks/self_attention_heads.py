@@ -1,6 +1,6 @@
 """What a head of NeuroGame self-attention does where couplings matter: α of the query that acts, J, and convergence.
 
-    python benchmarks/self_attention_heads.py      # a quarter of an hour; results/self_attention_heads.json, a figure, a page
+    python benchmarks/self_attention_heads.py   # 15 minutes; results/self_attention_heads.json, a figure, a page
     python benchmarks/self_attention_heads.py --page     # the text of the page alone, from the results
 
 The network has one layer and is trained on `twice` of `benchmarks/self_attention.py`: every value occurs twice, one of
