@@ -25,10 +25,10 @@ from neurogame.labels import LABELS
 
 WEIGHTS = {"snli": 1.6, "snli_cad": 1.5, "mnli": 2.0, "crowd": 0.6, "wanli": 1.0, "mpe": 0.0, "toy": 0.0}
 WEIGHTS |= {"syntactic": 2.0, "fragments": 1.0, "order": 1.0}
-GENERATED = {
-    "toy": lambda: load("toy/train"),
-    "fragments": lambda: fragments.generate(40_000, seed=0),
-    "order": lambda: fragments.generate(12_000, seed=3, phenomena=["roles"]),  # who did it: learned last
+GENERATED = {  # of a seed
+    "toy": lambda seed: load("toy/train"),
+    "fragments": lambda seed: fragments.generate(40_000, seed=seed),
+    "order": lambda seed: fragments.generate(12_000, seed=seed + 3, phenomena=["roles"]),  # who did it: learned last
 }
 UNBALANCED = ("syntactic",)
 HELD_OUT = ("mnli", 2000)
@@ -64,6 +64,9 @@ def main() -> None:
     parser.add_argument(
         "--weight", action="append", default=[], metavar="NAME=W", help="over the defaults; 0 leaves out"
     )
+    parser.add_argument(
+        "--fragments-seed", type=int, default=0, help="another one: fragments that no earlier run has seen"
+    )
     args = parser.parse_args()
     weights = WEIGHTS | {name: float(w) for name, _, w in (given.partition("=") for given in args.weight)}
     kept: list[Pair] = []
@@ -71,8 +74,8 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     for name, weight in weights.items():
         draw = Random(f"{args.seed}/{name}")
-        generated = GENERATED.get(name, lambda name=name: load(args.root / "train" / f"{name}.jsonl.gz"))
-        pairs = list(generated()) if weight else []
+        generated = GENERATED.get(name, lambda _, name=name: load(args.root / "train" / f"{name}.jsonl.gz"))
+        pairs = list(generated(args.fragments_seed)) if weight else []
         if name == HELD_OUT[0]:
             draw.shuffle(pairs)
             held, pairs = pairs[: HELD_OUT[1]], pairs[HELD_OUT[1] :]
@@ -85,7 +88,7 @@ def main() -> None:
             sets[name] = {"pairs": len(pairs), "weight": weight, "rows": len(rows)}
     Random(args.seed).shuffle(kept)
     write(args.out / "train.jsonl.gz", kept)
-    record = {"seed": args.seed, "rows": len(kept), "held_out": HELD_OUT, "sets": sets}
+    record = {"seed": args.seed, "fragments_seed": args.fragments_seed, "rows": len(kept), "held_out": HELD_OUT, "sets": sets}
     (args.out / "mixture.json").write_text(json.dumps(record, indent=1) + "\n")
     counts = Counter(pair.label for pair in kept)
     progress(f"{len(kept)} rows: " + ", ".join(f"{label} {counts[label]}" for label in LABELS))
