@@ -17,8 +17,11 @@ from neurogame_bench.pages import pipes, update
 
 DOCS = RESULTS.parent / "docs"
 NAME = "results/embedded.json"
-FIRST = RESULTS / "embedded_before.json"  # the first model, as history
-LONG = RESULTS / "embedded_long.json"  # after the first of the two runs that trained it on
+BEFORE = {  # the models that shipped before, newest first, as history
+    "configs/further.yaml": RESULTS / "embedded_further.json",
+    "configs/long.yaml": RESULTS / "embedded_long.json",
+    "the first model": RESULTS / "embedded_before.json",
+}
 
 
 def accuracy(row: Row) -> str:
@@ -43,16 +46,14 @@ def figures(report: Report, *before: dict[str, str]) -> str:
         cells = [NAMES.get(row.data, row.data), str(row.n), accuracy(row), against(row)]
         cells += [known.get(row.data, "–") for known in before]
         rows.append([*cells, f"{100 * trust.ece:.1f}"])
-    return pipes(
-        ["data", "pairs", "accuracy, %", "target", "configs/long.yaml", "the first model", "ECE, points"], rows
-    )
+    return pipes(["data", "pairs", "accuracy, %", "target", *BEFORE, "ECE, points"], rows)
 
 
 def heuristics(*reports: Report) -> str:
     """HANS by heuristic and gold label, beside the models before."""
     groups = [next(iter(next(row for row in of.rows if row.data.startswith("hans")).groups.values())) for of in reports]
     rows = [[*same[0].key.values(), *(f"{100 * of.accuracy:.1f}" for of in same)] for same in zip(*groups, strict=True)]
-    return pipes(["HANS", "gold", "accuracy, %", "configs/long.yaml", "the first model"], rows, left=2)
+    return pipes(["HANS", "gold", "accuracy, %", *BEFORE], rows, left=2)
 
 
 def curve(*runs: dict[str, Any]) -> str:
@@ -75,23 +76,23 @@ def curve(*runs: dict[str, Any]) -> str:
 
 def main() -> None:
     """Read, draw, write."""
-    stored, long, old = (
-        json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS / "embedded.json", LONG, FIRST)
+    stored, *before = (
+        json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS / "embedded.json", *BEFORE.values())
     )
-    reports = [Report.from_dict(of["evaluation"]) for of in (stored, long, old)]
-    earlier, first = ({row.data: f"{100 * row.scores.accuracy:.1f}" for row in of.rows} for of in reports[1:])
+    reports = [Report.from_dict(of["evaluation"]) for of in (stored, *before)]
+    earlier = [{row.data: f"{100 * row.scores.accuracy:.1f}" for row in of.rows} for of in reports[1:]]
     out = RESULTS / "embedded_before_ood.json"
     rows = Report.from_dict(json.loads(out.read_text(encoding="utf-8"))["evaluation"]).rows
-    first |= {row.data: f"{100 * row.scores.accuracy:.1f}" for row in rows}
+    earlier[-1] |= {row.data: f"{100 * row.scores.accuracy:.1f}" for row in rows}
     mixture = ", ".join(f"{name} {of['rows']:,}" for name, of in stored["mixture"]["sets"].items())
     run = stored["run"]
     text = "\n\n".join(
         [
-            figures(reports[0], earlier, first),
+            figures(reports[0], *earlier),
             heuristics(*reports),
             f"Rows a pass: {stored['mixture']['rows']:,} ({mixture}). Steps: {run['steps']:,} of {run['pairs_a_step']} "
             f"pairs, {run['steps'] * run['pairs_a_step'] / stored['mixture']['rows']:.2f} of a pass.",
-            curve(long["run"], run),
+            curve(*(of["run"] for of in before[-2::-1]), run),
         ]
     )
     update(DOCS / "training.md", text, NAME)
