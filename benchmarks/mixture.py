@@ -88,7 +88,13 @@ def main() -> None:
             sets[name] = {"pairs": len(pairs), "weight": weight, "rows": len(rows)}
     Random(args.seed).shuffle(kept)
     write(args.out / "train.jsonl.gz", kept)
-    record = {"seed": args.seed, "fragments_seed": args.fragments_seed, "rows": len(kept), "held_out": HELD_OUT, "sets": sets}
+    record = {
+        "seed": args.seed,
+        "fragments_seed": args.fragments_seed,
+        "rows": len(kept),
+        "held_out": HELD_OUT,
+        "sets": sets,
+    }
     (args.out / "mixture.json").write_text(json.dumps(record, indent=1) + "\n")
     counts = Counter(pair.label for pair in kept)
     progress(f"{len(kept)} rows: " + ", ".join(f"{label} {counts[label]}" for label in LABELS))
