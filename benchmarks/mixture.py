@@ -26,7 +26,7 @@ from neurogame.labels import LABELS
 WEIGHTS = {"snli": 1.6, "snli_cad": 1.5, "mnli": 2.0, "crowd": 0.6, "wanli": 1.0, "mpe": 0.0, "toy": 0.0}
 WEIGHTS |= {"syntactic": 2.0, "fragments": 1.0, "order": 1.0}
 GENERATED = {  # of a seed
-    "toy": lambda seed: load("toy/train"),
+    "toy": lambda _: load("toy/train"),
     "fragments": lambda seed: fragments.generate(40_000, seed=seed),
     "order": lambda seed: fragments.generate(12_000, seed=seed + 3, phenomena=["roles"]),  # who did it: learned last
 }
