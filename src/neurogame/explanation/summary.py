@@ -54,20 +54,20 @@ def digits(values: tuple[float, ...] | list[float]) -> int:
 
 def shares(ex: Explanation) -> list[float]:
     """Scores as shares of the largest."""
-    largest = max(map(abs, ex.scores), default=0.0) or 1.0
+    largest = ex._largest or 1.0
     return [score / largest for score in ex.scores]
 
 
 def score(ex: Explanation, i: int) -> str:
     """A word's score as it is printed."""
-    return signed(ex.scores[i], digits(ex.scores))
+    return signed(ex.scores[i], digits([ex._largest]))
 
 
 def plus_minus(ex: Explanation, i: int) -> str:
     """± the standard error of a word's score; empty where there is none, or the score is exact."""
     errors = ex.diagnostics.get("shapley_se")
     shown = errors is not None and errors[i] is not None and not ex.diagnostics.get("exact")
-    return f" ± {errors[i]:.{digits(ex.scores)}f}" if shown else ""
+    return f" ± {errors[i]:.{digits([ex._largest])}f}" if shown else ""
 
 
 def unread(ex: Explanation) -> set[int]:
@@ -302,7 +302,7 @@ def answers(ex: Explanation) -> list[tuple[int, int, float]]:
     if not strongest:
         return []
     error = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
-    least = max(_STRONG * abs(strongest[0][2]), _AUDIBLE * max(map(abs, ex.scores), default=0.0), error)
+    least = max(_STRONG * abs(strongest[0][2]), _AUDIBLE * ex._largest, error)
     return [pair for pair in strongest if abs(pair[2]) >= least]
 
 
@@ -372,7 +372,7 @@ def _warnings(ex: Explanation) -> Iterator[str]:
     if facts.get("on_path") is False:
         yield "the values of this head stand beside the path to the logits, not on it"
     yield from _about_game(ex)
-    largest = max(map(abs, ex.scores), default=0.0)
+    largest = ex._largest
     noise = max((e for e in facts.get("shapley_se") or () if e is not None), default=0.0)
     if noise > _NOISY * largest > 0:
         yield f"sampling errors reach {noise:.2g}, the largest score is {largest:.2g}"

@@ -93,17 +93,20 @@ def _probabilities(ex: Explanation, width: int, bar: str) -> Table:
 
 def _sentences(ex: Explanation, *, colour: bool) -> Iterator[RenderableType]:
     """Premise and hypothesis, or the text, each word coloured by its signed score, or followed by it."""
+    shares = summary.shares(ex)
     for side, _ in ex.parts:
         words = [
-            _word(ex, run[0], colour=colour) if len(run) == 1 else Text(f"[… {len(run)} words not read …]", style="dim")
+            _word(ex, run[0], shares[run[0]], colour=colour)
+            if len(run) == 1
+            else Text(f"[… {len(run)} words not read …]", style="dim")
             for run in summary.passages(ex, side)
         ]
         yield Text(side, style="dim")
         yield Padding(Text(" ").join(words) if words else Text("(empty)", style="dim"), (0, 0, 0, 2))
 
 
-def _word(ex: Explanation, i: int, *, colour: bool) -> Text:
-    share, silent = summary.shares(ex)[i], i in summary.unread(ex)
+def _word(ex: Explanation, i: int, share: float, *, colour: bool) -> Text:
+    silent = i in summary.unread(ex)
     style = _style(share, swings=i in ex.swing, silent=silent) if colour else ""
     before, core, after = ex.words[i].partition(summary.name(ex, i))  # punctuation has no colour of its own
     word = Text(cut(before)) + Text(cut(core), style) + Text(cut(after))
