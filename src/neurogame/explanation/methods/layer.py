@@ -19,7 +19,6 @@ import zlib
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
 
 from neurogame._types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
@@ -106,7 +105,7 @@ def summed_error(mean: Mean, units: Units) -> Float[Tensor, "read"]:
         return summed.se.square().sum(0).sqrt() / len(spread)
 
 
-def has_weights(model: PreTrainedModel) -> bool:
+def has_weights(model: Any) -> bool:
     """Whether there are weights of tokens: a weighted sum as the pooling, or [CLS] in an encoder with attention."""
     pooling = pooling_of(model)
     if pooling is not None:
