@@ -23,9 +23,9 @@ import torch
 from common import Clock, progress, save, show
 
 from neurogame.explanation import collection
-from neurogame.explanation.methods.grounded import Trial
+from neurogame.explanation.methods.grounded import Case
 from neurogame.explanation.pipeline import TOGETHER
-from neurogame.explanation.reading import Draft, Question, read_games
+from neurogame.explanation.reading import Question, drafts, read_games
 from neurogame.explanation.removal import evaluate_each
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, load
@@ -64,10 +64,10 @@ class Passes:
     """The forward passes of a list, with what they need prepared."""
 
     def __init__(self, nli: NLI, pairs: Pairs) -> None:
-        self.nli, self.drafts = nli, [Draft.of(nli, *pair) for pair in pairs]
+        self.nli, self.drafts = nli, drafts(nli, pairs)
         readings = read_games(nli, self.drafts)
-        trials = [Trial.of(reading, Question(target=reading.prediction.label)) for reading in readings]
-        self.tried = [(reading, trial.tried) for reading, trial in zip(readings, trials, strict=True)]
+        cases = [Case.of(reading, Question(target=reading.prediction.label)) for reading in readings]
+        self.tried = [(reading, case.tried) for reading, case in zip(readings, cases, strict=True)]
 
     def tokens(self) -> dict[str, float]:
         """Per pair: of the pair itself, and of what is tried on the model."""

@@ -6,6 +6,7 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification, BertConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from neurogame.explanation import removal
 from neurogame.modeling.baselines.dam import DamForSequenceClassification
 from neurogame.modeling.baselines.esim import EsimForSequenceClassification
 from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
@@ -64,3 +65,9 @@ def system(kind="neurogame"):
         return NLI(model, tiny.tokenizer(), name="tiny")
     options = {"spins_source": "tokens"} if kind == "spins of tokens" else {}
     return NLI(tiny.model(kind.split()[0], **options), tiny.tokenizer(), name="tiny")
+
+
+def kept_inputs(reading, keep, mode="delete", *, batch_size=removal.BATCH):
+    """Inputs of the model for each row of `keep`, which words stay: (which rows, what the model takes)."""
+    for rows, inputs in removal.batches([(reading, keep)], mode, batch_size):
+        yield torch.tensor(rows[0]), inputs

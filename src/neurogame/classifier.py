@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -50,27 +50,6 @@ class Prediction:
         return asdict(self)
 
 
-class FittedGame(Protocol):
-    """What a classifier needs of a grounded game that was fitted to it: see `neurogame.Explainer`."""
-
-    @property
-    def output(self) -> Output:
-        """What the logits that it predicts mean."""
-
-    @property
-    def parts(self) -> int:
-        """Of the texts that it was fitted on: 1, or 2 for pairs."""
-
-    def check(self, model: PreTrainedModel, name: str = ...) -> None:
-        """Raise unless it was fitted to this model."""
-
-    def play(self, hidden: Any, members: Tensor) -> Any:
-        """The game of one text, from its hidden states, or from what an exported graph has made of them."""
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write it to a folder."""
-
-
 class Classifier:
     """A classifier of sentence pairs, or of single texts: model, tokenizer, labels.
 
@@ -80,7 +59,7 @@ class Classifier:
         name: what reports and errors call it.
         label_names: names of the logits in order, where the model's configuration does not know them
             ("LABEL_0"); they become part of the configuration, and are saved with it.
-        explainer: a grounded game that was fitted to this model; "decision" then plays it.
+        explainer: a grounded game that was fitted to this model (`neurogame.Explainer`); "decision" then plays it.
         output: what the logits mean, see `neurogame.outputs`; None: as the explainer or the configuration says.
 
     Attributes:
@@ -102,7 +81,7 @@ class Classifier:
         *,
         name: str = "model",
         label_names: Sequence[str] | None = None,
-        explainer: FittedGame | None = None,
+        explainer: Any = None,
         output: Output | None = None,
     ) -> None:
         self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
@@ -122,7 +101,7 @@ class Classifier:
         return getattr(self.model, "explainer", None)
 
     @explainer.setter
-    def explainer(self, value: FittedGame | None) -> None:
+    def explainer(self, value: Any) -> None:
         if value is not None:
             value.check(self.model, self.name)
         self.model.explainer = value
@@ -337,12 +316,17 @@ def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
             raise TypeError(f"pair {i} must be (premise, hypothesis), two strings; got {pair!r:.80}")
         for text in texts:
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise ValueError(f"pair {i} is not valid Unicode (half of a surrogate pair): {text!r:.80}") from None
+            check_unicode(f"pair {i}", text)
         checked.append((texts[0], texts[1]))
     return checked
+
+
+def check_unicode(name: str, text: str) -> None:
+    """A tokenizer cannot read half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} is not valid Unicode (half of a surrogate pair): {text!r:.80}") from None
 
 
 def _temperature_field(model: PreTrainedModel) -> str:

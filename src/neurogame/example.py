@@ -5,6 +5,8 @@ subadditive — so it runs through `estimate_game`. `recompute` returns plain nu
 them; neither knows about the command line.
 """
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -66,21 +68,12 @@ def _estimate(table: Tensor, estimator: Estimator, samples: int) -> dict[str, An
     tilt = GAMMA if estimator == "algorithm1" else None
     values: GameValues = estimate_game(table, len(WORDS), samples=samples, tilt=tilt, estimator=estimator)
     assert isinstance(values.coupling, Tensor)
-    return {
-        "estimator": estimator,
-        "requested_samples": samples,
-        "samples": values.samples,
-        "shapley": values.shapley.tolist(),
-        "shapley_se": values.shapley_se.tolist(),
-        "banzhaf": values.banzhaf.tolist(),
-        "banzhaf_se": values.banzhaf_se.tolist(),
-        "coupling": _upper(values.coupling),
-        "shapley_ess": float(values.shapley_ess.min()),
-        "efficiency_gap": float(values.efficiency_gap),
-        "shapley_error": float((values.shapley - exact.shapley(table)).abs().max()),
-        "banzhaf_error": float((values.banzhaf - exact.banzhaf(table)).abs().max()),
-        "coupling_error": float((values.coupling - exact.interactions(table)).abs().max()),
-    }
+    row: dict[str, Any] = {"estimator": estimator, "requested_samples": samples, "samples": values.samples}
+    row |= {name: getattr(values, name).tolist() for name in ("shapley", "shapley_se", "banzhaf", "banzhaf_se")}
+    row |= {"coupling": _upper(values.coupling), "shapley_ess": float(values.shapley_ess.min())}
+    row["efficiency_gap"] = float(values.efficiency_gap)
+    truth = {"shapley": exact.shapley(table), "banzhaf": exact.banzhaf(table), "coupling": exact.interactions(table)}
+    return row | {f"{name}_error": float((getattr(values, name) - x).abs().max()) for name, x in truth.items()}
 
 
 def _spins() -> list[dict[str, Any]]:
@@ -127,61 +120,49 @@ def _number(x: float | None) -> str:
     return "—" if x is None else f"{x:.4f}"
 
 
+def _table(title: str, columns: Sequence[str], *sections: list[list[str]]) -> Table:
+    """The first column names the rows, the others hold numbers."""
+    table = Table(title=title, title_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left")
+    for rows in sections:
+        for row in rows:
+            table.add_row(*row)
+        table.add_section()
+    return table
+
+
 def _exact_table(values: dict[str, Any]) -> Table:
-    out = Table(title="Exact values against the paper's", title_justify="left")
-    for column in ("", *WORDS, "sum", "paper prints"):
-        out.add_column(column, justify="left" if not column else "right")
-    phi, beta = values["shapley"], values["banzhaf"]
-    out.add_row("Shapley φ", *map(_number, phi), _number(values["sum_of_shapley"]), f"φ_good {PAPER_PHI[1]}")
-    out.add_row("Banzhaf β", *map(_number, beta), _number(values["sum_of_banzhaf"]), f"β_good {PAPER_BETA[1]}")
-    out.add_row("φ, Gibbs-tilted", *map(_number, values["shapley_tilted"]), "", "")
-    out.add_row("β, Gibbs-tilted", *map(_number, values["banzhaf_tilted"]), "", "")
-    out.add_section()
-    for (i, j), exact_value, printed in zip(PAIRS, values["coupling"], PAPER_COUPLING, strict=True):
-        cells = ["", "", ""]
-        cells[j] = _number(exact_value)
-        out.add_row(f"J({WORDS[i]}, {WORDS[j]})", *cells, "", f"{printed:.3f}")
-    return out
+    phi, beta = (list(map(_number, [*values[name], values[f"sum_of_{name}"]])) for name in ("shapley", "banzhaf"))
+    tilted = [
+        [f"{symbol}, Gibbs-tilted", *map(_number, values[f"{name}_tilted"]), "", ""]
+        for symbol, name in (("φ", "shapley"), ("β", "banzhaf"))
+    ]
+    first = [["Shapley φ", *phi, f"φ_good {PAPER_PHI[1]}"], ["Banzhaf β", *beta, f"β_good {PAPER_BETA[1]}"], *tilted]
+    couplings = [
+        [f"J({WORDS[i]}, {WORDS[j]})", *(_number(J) if j == k else "" for k in range(3)), "", f"{printed:.3f}"]
+        for (i, j), J, printed in zip(PAIRS, values["coupling"], PAPER_COUPLING, strict=True)
+    ]
+    return _table("Exact values against the paper's", ("", *WORDS, "sum", "paper prints"), first, couplings)
 
 
 def _estimates_table(rows: list[dict[str, Any]]) -> Table:
-    out = Table(title="Both estimators, one run each", title_justify="left")
-    for column in (
-        "estimator",
-        "K",
-        "φ(good) ± se",
-        "β(good) ± se",
-        "max err φ",
-        "max err β",
-        "max err J",
-        "ESS",
-        "gap",
-    ):
-        out.add_column(column, justify="left" if column == "estimator" else "right")
-    previous = rows[0]["estimator"]
-    for row in rows:
-        if row["estimator"] != previous:
-            out.add_section()
-            previous = row["estimator"]
-        rounded = row["samples"] != row["requested_samples"]
-        out.add_row(
-            row["estimator"],
-            f"{row['requested_samples']}→{row['samples']}" if rounded else str(row["samples"]),
-            f"{row['shapley'][1]:.3f} ± {row['shapley_se'][1]:.3f}",
-            f"{row['banzhaf'][1]:.3f} ± {row['banzhaf_se'][1]:.3f}",
-            *(f"{row[key]:.4f}" for key in ("shapley_error", "banzhaf_error", "coupling_error")),
-            f"{row['shapley_ess']:.1f}",
-            f"{row['efficiency_gap']:.4f}",
-        )
-    return out
+    def cells(row: dict[str, Any]) -> list[str]:
+        asked, samples = row["requested_samples"], row["samples"]
+        good = [f"{row[name][1]:.3f} ± {row[f'{name}_se'][1]:.3f}" for name in ("shapley", "banzhaf")]
+        errors = [f"{row[f'{name}_error']:.4f}" for name in ("shapley", "banzhaf", "coupling")]
+        drawn = f"{samples}" if asked == samples else f"{asked}→{samples}"
+        return [row["estimator"], drawn, *good, *errors, f"{row['shapley_ess']:.1f}", f"{row['efficiency_gap']:.4f}"]
+
+    columns = ["estimator", "K", "φ(good) ± se", "β(good) ± se", "max err φ", "max err β", "max err J", "ESS", "gap"]
+    sections = [list(map(cells, some)) for _, some in groupby(rows, lambda row: row["estimator"])]
+    return _table("Both estimators, one run each", columns, *sections)
 
 
 def _spins_table(rows: list[dict[str, Any]]) -> Table:
-    out = Table(title="Spins ⟨s⟩", title_justify="left")
-    for column in ("", *WORDS, "residual", "paper prints"):
-        out.add_column(column, justify="left" if not column else "right")
-    for row in rows:
+    def cells(row: dict[str, Any]) -> list[str]:
         printed = "" if row["paper"] is None else "  ".join(f"{x:.3f}" for x in row["paper"])
         residual = "" if row["residual"] is None else f"{row['residual']:.0e}"
-        out.add_row(row["what"], *map(_number, row["spins"]), residual, printed)
-    return out
+        return [row["what"], *map(_number, row["spins"]), residual, printed]
+
+    return _table("Spins ⟨s⟩", ("", *WORDS, "residual", "paper prints"), list(map(cells, rows)))

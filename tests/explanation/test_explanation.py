@@ -9,7 +9,7 @@ import tiny
 import torch
 
 from neurogame import Explanation, ising
-from neurogame.explanation.methods.intrinsic import summed_error
+from neurogame.explanation.methods.layer import summed_error
 from neurogame.explanation.reading import read
 from neurogame.nli import NLI
 

@@ -8,7 +8,7 @@ import pytest
 import tiny
 from matplotlib.text import Text
 
-from neurogame.explanation.views import network, trajectory
+from neurogame.explanation.views import drawing
 from neurogame.explanation.views.figures import KINDS, figure
 from neurogame.nli import NLI
 
@@ -108,7 +108,7 @@ def test_leaders_end_before_the_names(ex):
 
 def test_the_ring_has_a_place_for_each_word(ex):
     shown = list(range(len(ex.words)))
-    angles, arcs = network.ring(ex, shown)
+    angles, arcs = drawing.ring(ex, shown)
     assert sorted(angles) == shown
     turned = sorted(angle % (2 * math.pi) for angle in angles.values())
     assert min(b - a for a, b in itertools.pairwise(turned)) > 0.1
@@ -116,20 +116,20 @@ def test_the_ring_has_a_place_for_each_word(ex):
     assert len(arcs) == 2
     for side in ("premise", "hypothesis"):
         alone = [i for i in shown if ex.sides[i] == side]
-        assert sorted(network.ring(ex, alone)[0]) == alone
+        assert sorted(drawing.ring(ex, alone)[0]) == alone
 
 
 def test_the_strongest_lines_are_the_strongest(ex):
-    found = network.strongest(ex, list(range(len(ex.words))))
+    found = drawing.strongest(ex, list(range(len(ex.words))))
     sizes = [abs(pair.value) for pair in found]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == max(abs(value) for row in ex.interactions for value in row)
-    assert network.strongest(replace(ex, interactions=None), [0, 1]) == []
+    assert drawing.strongest(replace(ex, interactions=None), [0, 1]) == []
 
 
 @pytest.mark.parametrize("places", [{0: 5.0, 1: 5.0, 2: 5.0}, {0: 0.0, 1: 50.0}, {0: 99.0, 1: 98.0, 2: 97.0}])
 def test_names_stand_apart_in_their_order(places):
-    found = trajectory.apart(places, 10.0, 0.0, 100.0)
+    found = drawing.apart(places, 10.0, 0.0, 100.0)
     ordered = sorted(found, key=lambda i: found[i])
     assert [places[i] for i in ordered] == sorted(places.values())
     assert all(found[b] - found[a] >= 10.0 for a, b in itertools.pairwise(ordered))
@@ -137,7 +137,7 @@ def test_names_stand_apart_in_their_order(places):
 
 
 def test_bounds_hold_all_paths():
-    low, high = trajectory.bounds({0: (0.5, 0.5), 1: (0.5, 0.501)})
+    low, high = drawing.bounds({0: (0.5, 0.5), 1: (0.5, 0.501)})
     assert low < 0.5 < 0.501 < high
     assert high - low == pytest.approx(0.1)
-    assert trajectory.bounds({0: (0.0, 1.0)}) == (0.0, 1.0)
+    assert drawing.bounds({0: (0.0, 1.0)}) == (0.0, 1.0)

@@ -11,7 +11,7 @@ from kinds import KINDS, LONG, SHORT, system
 
 from neurogame import Explanation, exact
 from neurogame.explanation import METHODS, methods_for, named
-from neurogame.explanation.methods.surrogates import tree
+from neurogame.explanation.methods.inputs import tree
 from neurogame.explanation.reading import Question, read
 from neurogame.explanation.removal import InputGame
 from neurogame.nli import NLI

@@ -6,7 +6,7 @@ import torch
 from kinds import LONG, SHORT, system
 from torch import nn
 
-from neurogame.explanation.methods import presence
+from neurogame.explanation.methods import slopes
 from neurogame.explanation.reading import Question, read
 from neurogame.nli import NLI
 
@@ -20,7 +20,7 @@ def nli():
 
 def value(nli, pair, *points, target="neutral", contrast=None):
     with torch.inference_mode():
-        return presence.value(read(nli, *pair, "word"), Question(target, contrast), torch.stack(points).double())
+        return slopes.value(read(nli, *pair, "word"), Question(target, contrast), torch.stack(points).double())
 
 
 @pytest.mark.parametrize("kind", ADDITIVE)
@@ -35,7 +35,7 @@ def test_words_that_are_all_there_give_the_models_logit(kind):
 def test_encoders_of_every_family_let_words_fade(family):
     """A word at 1e-9 is one that attention does not see: the others are as under a hard mask."""
     nli = NLI(tiny.model("mean", family=family), tiny.tokenizer(family), name="tiny")
-    assert presence.applies(nli.model)
+    assert slopes.fades(nli.model)
     reading = read(nli, *SHORT, "word")
     gone = reading.units.members[2].bool()
     with torch.inference_mode():
@@ -50,7 +50,7 @@ def test_encoders_of_every_family_let_words_fade(family):
 def test_slopes_are_finite_differences(nli):
     reading, question = read(nli, *SHORT, "word"), Question("neutral")
     step, at = 1e-2, torch.full((8,), 0.5).double()
-    found = presence.attribute(reading, question).banzhaf
+    found = slopes.presence(reading, question).banzhaf
     for i in range(8):
         shift = step * torch.eye(8)[i].double()
         up, down = value(nli, SHORT, at + shift, at - shift).tolist()
@@ -66,17 +66,17 @@ def test_more_steps_close_the_gap(nli):
 def test_a_linear_game_has_its_coefficients(nli, monkeypatch):
     """Owen: of a multilinear v the slopes on the diagonal are Shapley and Banzhaf values; of a linear one, its own."""
     coefficients = torch.linspace(-1, 2, 8).double()
-    monkeypatch.setattr(presence, "value", lambda reading, question, m: m @ coefficients)
-    found = presence.attribute(read(nli, *SHORT, "word"), Question("neutral"))
+    monkeypatch.setattr(slopes, "value", lambda reading, question, m: m @ coefficients)
+    found = slopes.presence(read(nli, *SHORT, "word"), Question("neutral"))
     assert found.banzhaf == pytest.approx(coefficients)
-    assert found.shapley == pytest.approx((1 - presence.FADED) * coefficients)
+    assert found.shapley == pytest.approx((1 - slopes.FADED) * coefficients)
 
 
 def test_a_product_of_two_is_shared(nli, monkeypatch):
     """v = m_0 m_1: ∫ t dt for both, from FADED to 1, and ½ at the middle; the others have nothing."""
-    monkeypatch.setattr(presence, "value", lambda reading, question, m: m[:, 0] * m[:, 1])
-    found = presence.attribute(read(nli, *SHORT, "word"), Question("neutral"))
-    share = (1 - presence.FADED**2) / 2
+    monkeypatch.setattr(slopes, "value", lambda reading, question, m: m[:, 0] * m[:, 1])
+    found = slopes.presence(read(nli, *SHORT, "word"), Question("neutral"))
+    share = (1 - slopes.FADED**2) / 2
     assert found.shapley == pytest.approx(torch.tensor([share, share, 0, 0, 0, 0, 0, 0]).double())
     assert found.banzhaf[:3] == pytest.approx(torch.tensor([0.5, 0.5, 0.0]).double())
 
@@ -97,4 +97,4 @@ def test_without_attention_only_the_pooled_terms_fade():
 
 def test_it_costs_the_same_for_any_number_of_words(nli):
     passes = [nli.explain(*pair, method="presence").diagnostics["encoder_passes"] for pair in (SHORT, LONG)]
-    assert passes[0] == passes[1] <= presence.STEPS + 5
+    assert passes[0] == passes[1] <= slopes.POINTS + 5

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from kinds import KINDS, LONG, SHORT, system
+from kinds import KINDS, LONG, SHORT, kept_inputs, system
 
 from neurogame import exact
 from neurogame.explanation import regression
 from neurogame.explanation.methods.inputs import EXACT, PASSES
 from neurogame.explanation.reading import Question, read
-from neurogame.explanation.removal import InputGame, evaluate, kept_inputs
+from neurogame.explanation.removal import InputGame, evaluate
 from neurogame.nli import ModelError
 
 MODES = ["delete", "mask", "pad"]

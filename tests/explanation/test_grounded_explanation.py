@@ -225,9 +225,9 @@ def test_the_shortest_rationale_of_those_that_were_tried(nli):
     for pair in PAIRS:
         ex = nli.explain(*pair)
         reading, question = read(nli, *pair, "word"), Question(ex.target)
-        floor = grounded._floor(reading, reading.game, question)
-        tried = grounded._candidates(reading.game, nli.outputs, question, floor)
-        margins = [float(grounded.margin_of(answers(nli, pair, [C])[0].double(), nli.outputs, question)) for C in tried]
+        case = grounded.Case.of(reading, question)
+        floor, tried = case.floor, case.tried[len(case.singles) :]
+        margins = [float(case.margin(answers(nli, pair, [C])[0].double())) for C in tried]
         sizes = [(int(C.sum()), m) for C, m in zip(tried, margins, strict=True) if m > 0]
         few = len(reading.units.read) // 2
         short = [k for k, m in sizes if k <= few and m > floor] or [k for k, _ in sizes if k <= few]
@@ -271,7 +271,7 @@ def test_unchecked_swing_words_of_an_explainer_swing_to_another_label(systems):
         target = reading.prediction.label
         game = reading.game
         game = replace(game, R=5.0 * game.R, base=game.base + 99.0 * towards(nli, target).float())
-        found = grounded.unchecked(reading, game, Question(target))
+        found = grounded.Case(reading, Question(target), game).claimed()
         seen += len(found.swing)
         assert target not in found.diagnostics["swing_to"]
     assert seen

@@ -8,6 +8,7 @@ from math import comb
 import pytest
 import tiny
 import torch
+from kinds import kept_inputs
 from safetensors.torch import load_file, save_file
 from transformers import BertForSequenceClassification
 
@@ -17,7 +18,7 @@ from neurogame.data import Pair
 from neurogame.data.removal import Removal
 from neurogame.data.words import read_words, tokenize, units
 from neurogame.explanation.reading import read
-from neurogame.explanation.removal import evaluate, kept_inputs
+from neurogame.explanation.removal import evaluate
 from neurogame.grounding import (
     GroundedGame,
     centred,

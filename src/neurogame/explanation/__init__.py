@@ -5,7 +5,7 @@
     pipeline     `explain`: question → reading → method → record
     record       `Explanation`, the record                    summary      what is worth saying of it
     views        terminal, HTML page, figures                 collection   a file of pairs, explained
-    temperature  a reading at another temperature             mechanism    what the pooling itself says of each word
+    temperature  a reading at another temperature
 
 `removal` asks the model about a pair without some words, `regression` estimates a game that is expensive to
 evaluate, `refinement` does so with a grounded game to start from. `what_if` and `page` are names of before these rooms.

@@ -5,34 +5,19 @@
 Rules of thumb, made to be silent unless they are fairly sure: a wrong warning costs more than a missing one.
 """
 
+import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 _FEWEST = 3  # words from which on an order, or a language, can be told
 _HITS = 2  # words of another language that it takes
 _LATIN = 0.5  # share of letters below which a text is in another script
 _EDGES = ".,;:!?()[]\"'…“”‘’«»¿¡"
-_ENGLISH = frozenset(
-    """a about after all am an and any are as at be because been but by can could did do does for from had has have he
-    her him his how i if in into is it its just me more most my no nobody not of on one or our out over she so some than
-    that the their them then there these they this those to two up was we were what when where which who will with
-    would you your""".split()  # noqa: SIM905  a list of quoted words is harder to read
-)
-_OTHERS = frozenset(  # frequent words of languages in Latin script; what English has as well is taken out below
-    """aber auch auf aus bei das dass dem den der des ein eine einen einer er es für ich ihr im ist kein keine
-    mit nach nicht noch oder sie sich sind und uns von vom wie wir wird zu zum zur
-    au aux avec ce cette dans de des du elle elles en est et être il ils je la le les leur mais ne nous ou par pas plus
-    pour qui que sa sans se ses sont sur un une vous à été
-    al como del el ella ellos era esta este fue ha las lo los más muy nada nadie no pero por porque se según sin
-    sobre su sus también te tiene todo una uno y ya él está están
-    che chi ci col da dal della delle dei di gli ha ho i il io loro lui ma mi nel nella nessuno non o più quando se
-    sono sta stanno tra una uno è
-    ao as com da das do dos e ela ele em eles foi isso já mas mais muito na nas não nem no nos o os ou para pela pelo
-    por são sem seu sua também tem um uma você à é está estão
-    aan als bij dat deze dit een en geen haar heb heeft het hij hun ik in is je kan maar mijn naar niet
-    nog om onder ook op over te tot uit van voor was wat werd wie wij zich zij zijn""".split()  # noqa: SIM905
-) - _ENGLISH  # fmt: skip
+_FREQUENT = json.loads(Path(__file__).with_name("frequent_words.json").read_text(encoding="utf-8"))  # by language
+_ENGLISH = frozenset(_FREQUENT.pop("English").split())
+_OTHERS = frozenset(" ".join(_FREQUENT.values()).split()) - _ENGLISH  # languages in Latin script
 
 
 def cautions(premise: str | None, hypothesis: str | None) -> list[str]:

@@ -137,21 +137,15 @@ def rows_of(
 
 
 def _explain(
-    nli: Classifier,
-    question: Mapping[str, Any],
-    reading: Reading,
-    part: Part,
-    pack: Pack,
-    progress: Progress | None,
+    nli: Classifier, question: Mapping[str, Any], reading: Reading, part: Part, pack: Pack, progress: Progress | None
 ) -> None:
     """The rows of a part that are not there yet, each chunk on the disk before the next."""
     kept = {"explained": 0, "failed": 0, "first_failure": None, **part.at.kept}
     for rows in reading.pending(part, _ALONE):
         first, data = reading.rows - len(rows), b""
         for at, record in enumerate(_records(nli, rows, question), first):
-            failed = "error" in record
-            kept["failed" if failed else "explained"] += 1
-            if failed and kept["first_failure"] is None:
+            kept["failed" if "error" in record else "explained"] += 1
+            if "error" in record and kept["first_failure"] is None:
                 kept["first_failure"] = f"row {at + 1}: {record['error']}"
             data += pack({"row": at + 1, **record}, at == 0)
         part.write(reading.mark(**kept), data)
@@ -165,7 +159,6 @@ def write(
     rows: Iterator[Row | Text],
     file: IO[str],
     *,
-    first: int = 1,
     progress: Progress | None = None,
     live: bool = False,
     **question: Any,
@@ -176,7 +169,6 @@ def write(
         nli: the model.
         rows: of a file.
         file: where the lines go.
-        first: number of the first row.
         progress: called with the number of rows just done.
         live: whether each row is answered before the next is read, as when they come from a person or a process.
         question: what `explain` takes.
@@ -186,9 +178,8 @@ def write(
     """
     reading = Reading(rows, 1 if live else _chunk(nli, question))
     for chunk in reading:
-        start = first + reading.rows - len(chunk)
-        lines = (_line({"row": i, **record}) for i, record in enumerate(_records(nli, chunk, question), start))
-        text = b"".join(lines).decode()
+        records = enumerate(_records(nli, chunk, question), 1 + reading.rows - len(chunk))
+        text = b"".join(_line({"row": i, **record}) for i, record in records).decode()
         with naming_errors(file.name):
             file.write(text)
             file.flush()
@@ -234,19 +225,15 @@ def _texts(row: Pair | Text) -> dict[str, str]:
 
 
 def _record(row: Row | Text, result: Explanation | Exception | None) -> dict[str, Any]:
+    """The explanation or the error, with the row's own label and columns."""
     if isinstance(row, Malformed):
         return {"error": f"line {row.line}: {row.reason}"}
     assert not isinstance(row, NoGold)  # labels are not asked for
+    given: dict[str, Any] = {} if isinstance(row, Text) or row.label is None else {"gold": row.label}
+    given |= {"columns": plain(row.extras)} if row.extras else {}
     if isinstance(result, Explanation):
-        return {**result.to_dict(), **_given(row)}
-    reason = " ".join(str(result).split()) or type(result).__name__
-    return {**_texts(row), **_given(row), "error": reason}
-
-
-def _given(row: Pair | Text) -> dict[str, Any]:
-    """The row's own label and columns."""
-    gold: dict[str, Any] = {} if isinstance(row, Text) or row.label is None else {"gold": row.label}
-    return {**gold, "columns": plain(row.extras)} if row.extras else gold
+        return {**result.to_dict(), **given}
+    return {**_texts(row), **given, "error": " ".join(str(result).split()) or type(result).__name__}
 
 
 def _lines(goal: Path) -> Path:

@@ -31,23 +31,19 @@ def to_shap(explanations: Explanation | Sequence[Explanation]) -> Any:
         ValueError: a method without Shapley values, or no explanation.
         ImportError: shap is not installed.
     """
-    single = not isinstance(explanations, Sequence)
     listed: list[Explanation] = list(explanations) if isinstance(explanations, Sequence) else [explanations]
-    for ex in listed:
-        _check(ex)
     if not listed:
         raise ValueError("there is no explanation to convert")
+    bases = np.array([_origin(ex) for ex in listed])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it makes colour maps when it is imported, in a way that matplotlib deprecates
         shap = need("shap", "explain")
     values = [np.array(ex.shapley, dtype=np.float64) for ex in listed]
-    words = [np.array([f"{word} " for word in ex.words], dtype=object) for ex in listed]  # its text plot joins them
-    bases = np.array([_origin(ex) for ex in listed])
-    if single:
-        return shap.Explanation(values[0], float(bases[0]), data=words[0], feature_names=list(listed[0].words))
-    return shap.Explanation(
-        _ragged(values), bases, data=_ragged(words), feature_names=[list(ex.words) for ex in listed]
-    )
+    data = [np.array([f"{word} " for word in ex.words], dtype=object) for ex in listed]  # its text plot joins them
+    names = [list(ex.words) for ex in listed]
+    if not isinstance(explanations, Sequence):
+        return shap.Explanation(values[0], float(bases[0]), data=data[0], feature_names=names[0])
+    return shap.Explanation(_ragged(values), bases, data=_ragged(data), feature_names=names)
 
 
 def to_shapiq(ex: Explanation) -> Any:
@@ -61,13 +57,13 @@ def to_shapiq(ex: Explanation) -> Any:
         ValueError: a method without Shapley values.
         ImportError: shapiq is not installed.
     """
-    _check(ex)
+    origin = _origin(ex)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shapiq = need("shapiq", "bench")
     n = len(ex.words)
     assert ex.shapley is not None
-    by_words: dict[tuple[int, ...], float] = {(): _origin(ex), **{(i,): x for i, x in enumerate(ex.shapley)}}
+    by_words: dict[tuple[int, ...], float] = {(): origin, **{(i,): x for i, x in enumerate(ex.shapley)}}
     if ex.interactions is not None:
         by_words |= {(i, j): ex.interactions[i][j] for i in range(n) for j in range(i + 1, n)}
     return shapiq.InteractionValues(
@@ -78,18 +74,15 @@ def to_shapiq(ex: Explanation) -> Any:
         min_order=0,
         interaction_lookup={key: place for place, key in enumerate(by_words)},
         estimated=not ex.diagnostics.get("exact", False),
-        baseline_value=by_words[()],
+        baseline_value=origin,
     )
 
 
 def _origin(ex: Explanation) -> float:
-    """ℓ(∅): what the values are counted from."""
-    return float(ex.diagnostics.get("origin") or 0.0)
-
-
-def _check(ex: Explanation) -> None:
+    """ℓ(∅): what the values are counted from, where there are values."""
     if ex.shapley is None:
         raise ValueError(f"method = {ex.method!r} has no Shapley values to convert; allowed: decision, input, presence")
+    return float(ex.diagnostics.get("origin") or 0.0)
 
 
 def _ragged(rows: list[Any]) -> Any:

@@ -11,15 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from neurogame import labels
-from neurogame.classifier import Classifier
-from neurogame.data.words import Level, Tokens, cut_words, tokenize_all
-from neurogame.explanation.mechanism import Mechanism, mechanism
-from neurogame.explanation.methods import METHODS, MethodName, best, grounded, methods_for, named
-from neurogame.explanation.reading import Attribution, Draft, Question, Reading, forward, is_grounded, read_games
+from neurogame.classifier import Classifier, check_unicode
+from neurogame.data.words import Level, cut_words
+from neurogame.explanation.methods import METHODS, best, grounded, methods_for, named
+from neurogame.explanation.methods.layer import mechanism
+from neurogame.explanation.reading import Attribution, Question, Reading, drafts, forward, is_grounded, read_games
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.temperature import FOLLOWING, heated
 from neurogame.records import plain
-from neurogame.validation import check_choice
 
 RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one pair; the others go on
 TOGETHER = 32  # pairs that share passes: enough for full batches, few to lose in a file that is interrupted
@@ -49,17 +48,11 @@ def explain(
         >>> explain(nli, "A man sleeps.", "Nobody is awake.", target="neutral").show()  # doctest: +SKIP
         >>> explain(nli, "A man sleeps.", "Nobody is awake.", Question(removed=[1])).scores  # doctest: +SKIP
     """
-    start = time.perf_counter()
     question = Question(**options) if question is None else replace(question, **options)
-    _check_texts(premise, hypothesis)
-    method = _method(nli, question)
-    question = _labelled(nli, method, question)
-    reading = forward(nli, _draft(nli, method, (premise,) if hypothesis is None else (premise, hypothesis), question))
-    if not _is_own_temperature(reading, method, question):
-        reading = heated(reading, question.temperature_factor)
-    question = _targeted(reading, method, question)
-    said = METHODS[method].attribute(reading, question)
-    return _record(reading, said, method, question, time.perf_counter() - start)
+    (result,) = _explain(nli, [(premise,) if hypothesis is None else (premise, hypothesis)], question)
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def explain_many(
@@ -89,18 +82,19 @@ def explain_many(
         question = Question(**options) if question is None else replace(question, **options)
     except ValueError as error:
         return [error for _ in pairs]
-    if len(pairs) > 1 and is_batched(nli, question):
+    alike = len({len(pair) for pair in pairs}) == 1
+    if len(pairs) > 1 and alike and is_batched(nli, question):
         try:
-            return _together(nli, pairs, question)
+            return _explain(nli, pairs, question)
         except RECOVERABLE:  # of one of them: alone, each says for itself
             pass
-    found: list[Explanation | Exception] = []
+    results: list[Explanation | Exception] = []
     for pair in pairs:
         try:
-            found.append(explain(nli, pair[0], pair[1] if len(pair) > 1 else None, question))
+            results.append(explain(nli, pair[0], pair[1] if len(pair) > 1 else None, question))
         except RECOVERABLE as error:
-            found.append(error)
-    return found
+            results.append(error)
+    return results
 
 
 def is_batched(nli: Classifier, question: Question) -> bool:
@@ -109,110 +103,71 @@ def is_batched(nli: Classifier, question: Question) -> bool:
     return method == "decision" and is_grounded(nli.model) and question.samples is None
 
 
-def _together(nli: Classifier, pairs: Sequence[tuple[str, ...]], question: Question) -> list[Explanation | Exception]:
-    """By one forward pass over all pairs, and one over all that is tried on the model."""
+def _explain(nli: Classifier, texts: Sequence[tuple[str, ...]], question: Question) -> list[Explanation | Exception]:
+    """Texts of as many parts each, by one forward pass over all of them and one over all that is tried on the model.
+
+    What is wrong with the question or with a text is raised; an error stands in place of a text whose answer does not
+    suit the question.
+    """
     start = time.perf_counter()
+    for text in texts:
+        _check_texts(*text)
     method = _method(nli, question)
     question = _labelled(nli, method, question)
-    found: dict[int, Explanation | Exception] = {}
-    drafts: dict[int, Draft] = {}
-    for i, draft in enumerate(_drafts(nli, method, pairs, question)):
-        if isinstance(draft, Draft):
-            drafts[i] = draft
-        else:
-            found[i] = draft
-    readings = dict(zip(drafts, read_games(nli, list(drafts.values())), strict=True))
-    questions: dict[int, Question] = {}
-    for i, reading in readings.items():
-        try:
-            questions[i] = _targeted(reading, method, question)
-        except RECOVERABLE as error:
-            found[i] = error
-    answers = grounded.together([readings[i] for i in questions], list(questions.values()))
-    seconds = (time.perf_counter() - start) / len(pairs)
-    for (i, asked), said in zip(questions.items(), answers, strict=True):
-        found[i] = _record(readings[i], said, method, asked, seconds)
-    return [found[i] for i in range(len(pairs))]
-
-
-def _draft(nli: Classifier, method: str, texts: tuple[str, ...], question: Question) -> Draft:
-    """The text as tokens and words, of which at least one is read."""
-    (draft,) = _drafts(nli, method, [texts], question)
-    if isinstance(draft, Exception):
-        raise draft
-    return draft
-
-
-def _drafts(
-    nli: Classifier, method: str, pairs: Sequence[tuple[str, ...]], question: Question
-) -> list[Draft | Exception]:
-    """The same of several texts, tokenized together; an error in place of one that has none."""
-    found: dict[int, Draft | Exception] = {}
-    texts: dict[int, tuple[str, ...]] = {}
-    for i, pair in enumerate(pairs):
-        premise, hypothesis = pair[0], pair[1] if len(pair) > 1 else None
-        try:
-            _check_texts(premise, hypothesis)
-            _check_parts(nli, method, 1 if hypothesis is None else 2)
-            texts[i] = (premise,) if hypothesis is None else (premise, hypothesis)
-        except RECOVERABLE as error:
-            found[i] = error
-    for parts in sorted({len(text) for text in texts.values()}):
-        some = {i: text for i, text in texts.items() if len(text) == parts}
-        for i, read in zip(some, _tokens(nli, list(some.values())), strict=True):
-            try:
-                found[i] = read if isinstance(read, Exception) else _units(nli, read, question)
-            except RECOVERABLE as error:
-                found[i] = error
-    return [found[i] for i in range(len(pairs))]
-
-
-def _tokens(nli: Classifier, texts: Sequence[tuple[str, ...]]) -> list[Tokens | Exception]:
-    """Texts of as many parts each, tokenized in one call; one by one, if one of them is the tokenizer's undoing."""
-    try:
-        return list(tokenize_all(nli.tokenizer, texts, nli.max_length))
-    except RECOVERABLE as error:
-        if len(texts) == 1:
-            return [error]
-        return [read for text in texts for read in _tokens(nli, [text])]
-
-
-def _units(nli: Classifier, tokens: Tokens, question: Question) -> Draft:
+    _check_parts(nli, method, len(texts[0]))
     level: Level = question.level  # type: ignore[assignment]  # it was checked
-    draft = Draft.of_tokens(nli.tokenizer, tokens, level, question.removed, question.spans)
-    if not draft.units.read:
-        shown = ", ".join(f"{text!r:.40}" for text in tokens.texts)
-        raise ValueError(f"no word of {shown} becomes a token of {nli.name}")
-    return draft
+    encoded = drafts(nli, texts, level, question.removed, question.spans)
+    for text, draft in zip(texts, encoded, strict=True):
+        if not draft.units.read:
+            raise ValueError(f"no word of {', '.join(f'{part!r:.40}' for part in text)} becomes a token of {nli.name}")
+    readings = read_games(nli, encoded) if len(encoded) > 1 else [forward(nli, *encoded)]
+    if not _is_own_temperature(nli, method, question):
+        readings = [heated(reading, question.temperature_factor) for reading in readings]
+    questions = [_targeted(reading, method, question) for reading in readings]
+    asked = [(reading, own) for reading, own in zip(readings, questions, strict=True) if isinstance(own, Question)]
+    if len(asked) > 1:
+        answers = iter(grounded.together(asked))
+    else:
+        answers = iter([METHODS[method].attribute(*both) for both in asked])
+    seconds = (time.perf_counter() - start) / len(texts)
+    return [
+        _record(reading, next(answers), method, own, seconds) if isinstance(own, Question) else own
+        for reading, own in zip(readings, questions, strict=True)
+    ]
 
 
-def _targeted(reading: Reading, method: str, question: Question) -> Question:
-    """The question with the predicted label as target, where none was given."""
+def _targeted(reading: Reading, method: str, question: Question) -> Question | ValueError:
+    """The question with the predicted label as target, where none was given; an error where that is the contrast."""
     if not METHODS[method].has_target or question.target is not None:
         return question
     question = replace(question, target=reading.outputs.target(reading.logits))
-    _check_contrast(reading.nli, question, " (the predicted label, since none was given)")
+    try:
+        _check_contrast(reading.nli, question, " (the predicted label, since none was given)")
+    except ValueError as error:
+        return error
     return question
 
 
-def _is_own_temperature(reading: Reading, method: str, question: Question) -> bool:
+def _is_own_temperature(nli: Classifier, method: str, question: Question) -> bool:
     """Whether the weights are read as they are: no other γ, or that of a grounded game, which changes no logit."""
-    return question.temperature_factor == 1 or (method == "decision" and is_grounded(reading.model))
+    return question.temperature_factor == 1 or (method == "decision" and is_grounded(nli.model))
 
 
 def _record(reading: Reading, said: Attribution, method: str, question: Question, seconds: float) -> Explanation:
     """Numbers of read units as numbers of all units, tensors as plain values."""
-    units, inside = reading.units, mechanism(reading) if said.alpha is None else Mechanism(said.alpha.unsqueeze(0))
-    layer = {name: getattr(inside, name) for name in ("alpha", "field", "gate")}
-    per_head = {**layer, **said.per_head} if said.alpha is None else said.per_head
-    trajectory = reading.trajectory if said.alpha is None else None
+    units = reading.units
+    if said.alpha is None:
+        layer, settled = mechanism(reading)
+        per_head, trajectory = {**layer, **said.per_head}, reading.trajectory
+    else:  # of the method's own game, instead of the pooling's
+        layer, settled, per_head, trajectory = {"alpha": said.alpha.unsqueeze(0)}, {}, {**said.per_head}, None
     diagnostics = {
         "model": reading.nli.name,
         "explains": METHODS[method].explains,
         "players": len(units.read),
         **{name: units.listed(error) for name, error in said.errors.items()},
         **said.diagnostics,
-        **inside.diagnostics,
+        **settled,
         "trajectory": None if trajectory is None else list(zip(*units.rows(trajectory), strict=True)),
         "tokens": len(units.unit_of),
         "max_length": reading.nli.max_length,
@@ -229,7 +184,7 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
     if question.changes:
         diagnostics |= {"removed": sorted(set(question.removed)), "temperature_factor": question.temperature_factor}
         diagnostics["unread"] = sorted({*diagnostics["unread"], *question.removed})
-        if not _is_own_temperature(reading, method, question):
+        if not _is_own_temperature(reading.nli, method, question):
             diagnostics["gamma"] = [question.temperature_factor * gamma for gamma in diagnostics["gamma"]]
     if reading.outputs.kind != "softmax":
         diagnostics["output"] = reading.outputs.kind
@@ -249,9 +204,9 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
         scores=units.listed(said.scores),
         shapley=None if said.shapley is None else units.listed(said.shapley),
         banzhaf=None if said.banzhaf is None else units.listed(said.banzhaf),
-        **{name: None if x is None else units.listed(x.mean(0)) for name, x in layer.items()},
+        **{name: units.listed(layer[name].mean(0)) if name in layer else None for name in ("alpha", "field", "gate")},
         interactions=None if said.interactions is None else units.matrix(said.interactions),
-        per_head={name: units.rows(x) for name, x in per_head.items() if x is not None},
+        per_head={name: units.rows(x) for name, x in per_head.items()},
         swing=tuple(units.read[i] for i in said.swing),
         diagnostics=plain(diagnostics),
         rationale=None if said.rationale is None else tuple(units.read[i] for i in said.rationale),
@@ -260,24 +215,19 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
 
 def _unknown(reading: Reading) -> list[str]:
     """Words that the tokenizer has no piece of: all the same to the model."""
-    unknown, units = reading.nli.tokenizer.unk_token_id, reading.units
+    units, unknown = reading.units, reading.nli.tokenizer.unk_token_id
     if unknown is None:
         return []
-    strange = reading.tokens.inputs["input_ids"][0] == unknown
-    if not bool(strange.any()):
-        return []
-    return [units.names[i] for i in units.read if bool(strange[units.unit_of == i].all())]
+    known = units.summed((reading.tokens.inputs["input_ids"][0] != unknown).float()).tolist()
+    return [units.names[i] for i, pieces in zip(units.read, known, strict=True) if not pieces]
 
 
-def _check_texts(premise: object, hypothesis: object) -> None:
+def _check_texts(premise: object, hypothesis: object = None) -> None:
     one = hypothesis is None and isinstance(premise, str)
     for name, text in (("text", premise),) if one else (("premise", premise), ("hypothesis", hypothesis)):
         if not isinstance(text, str):
             raise ValueError(f"{name} must be a string, got {text!r:.60}; explain takes one pair, two sentences")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"{name} is not valid Unicode (half of a surrogate pair): {text!r:.80}") from None
+        check_unicode(name, text)
     if one and not str(premise).strip():
         raise ValueError("text is empty: there is no word to explain")
     if not one and not f"{premise}{hypothesis}".strip():
@@ -296,11 +246,10 @@ def _check_parts(nli: Classifier, method: str, parts: int) -> None:
 def _check_method(nli: Classifier, method: str) -> None:
     """The method must suit the model; `need` checks its packages."""
     if not METHODS[method].applies(nli.model):
-        working = methods_for(nli.model)
         head = getattr(nli.model.config, "head", None)
         kind = type(nli.model).__name__ + (f" with head {head!r}" if isinstance(head, str) else "")
         closed = getattr(nli.model, "closed", "")  # why it gives nothing but logits
-        allowed = ", ".join(map(repr, working))
+        allowed = ", ".join(map(repr, methods_for(nli.model)))
         raise ValueError(
             f"method = {method!r} does not work for {nli.name}, a {kind}{closed}; methods that do: {allowed}"
         )
@@ -314,7 +263,8 @@ def _method(nli: Classifier, question: Question) -> str:
     else:  # the best that follows the temperature
         method = best(nli.model)
         method = "decision" if factor != 1 and method not in FOLLOWING else method
-    check_choice("method", method, MethodName)
+    if method not in tuple(METHODS):
+        raise ValueError(f"method = {method!r} is unknown; allowed: {', '.join(map(repr, METHODS))}")
     if factor != 1 and method not in FOLLOWING:
         raise ValueError(
             f"temperature_factor = {factor!r:.20}: method = {method!r} asks the model as it is; methods "

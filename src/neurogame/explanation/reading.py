@@ -3,8 +3,7 @@
     tokens ──encode──▶ x ──pool──▶ Σ_i c_i ──classify──▶ logits
 
 A text is a pair, premise and hypothesis, or has one part. `Reading` holds it in that form: it is encoded and pooled
-once per explanation. `Question` is what is asked of a
-method, `Attribution` what it answers.
+once per explanation. `Question` is what is asked of a method, `Attribution` what it answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +11,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from neurogame import outputs
 from neurogame._types import Bool, Float, Tensor
@@ -24,7 +23,7 @@ from neurogame.attention import NeuroGameOutput
 from neurogame.classifier import Classifier, Prediction
 from neurogame.data.batching import collate, padding_right, sorted_batches
 from neurogame.data.removal import Removal
-from neurogame.data.words import Level, Spans, Tokens, Units, tokenize, units
+from neurogame.data.words import Level, Spans, Tokens, Units, tokenize_all, units
 from neurogame.grounding.game import WordGame
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pooling, pooling_of
@@ -34,7 +33,6 @@ from neurogame.validation import check_choice, check_count
 UPDATES = 64  # of the mean field, beyond which its path is no longer told
 between_passes: ContextVar[Callable[[], object]] = ContextVar("between_passes", default=lambda: None)
 """Called before or after every forward pass of an explanation, the head's own included; what it raises ends it."""
-_LARGEST_SEED = 2**32 - 1  # what NumPy takes
 _ARRIVED = 1e-2  # how near to the layer's spins a path must end to be theirs
 
 
@@ -79,9 +77,7 @@ class Question:
             )
         if self.samples is not None:
             check_count("samples", self.samples, least=2)
-        check_count("seed", self.seed, least=0)
-        if self.seed > _LARGEST_SEED:
-            raise ValueError(f"seed must be at most {_LARGEST_SEED}, got {self.seed}")
+        check_count("seed", self.seed, least=0, most=2**32 - 1)  # what NumPy takes
         if not isinstance(self.check, bool):
             raise TypeError(f"check must be True or False, got {self.check!r:.20}")
         if self.error is not None and not _is_positive(self.error):
@@ -249,44 +245,24 @@ def playing(tokens: Tokens, players: Units) -> Bool[Tensor, "tokens"]:
     return (units(tokens, "word") if players.spans else players).unit_of >= 0
 
 
-@dataclass(frozen=True, eq=False)
-class Draft:
-    """A text before the model has read it: its tokens and words."""
+class Draft(NamedTuple):
+    """A text before the model has read it: its tokens, its words, and whether it is longer than the model reads."""
 
     tokens: Tokens
     units: Units
-    truncated: bool  # whether it is longer than the model reads
+    truncated: bool
 
-    @property
-    def playing(self) -> Bool[Tensor, "tokens"]:
-        """Tokens that bring something to a game."""
-        return playing(self.tokens, self.units)
 
-    @classmethod
-    def of(
-        cls,
-        nli: Classifier,
-        premise: str,
-        hypothesis: str | None,
-        level: Level = "word",
-        removed: Sequence[int] = (),
-        spans: Spans | None = None,
-    ) -> "Draft":
-        """The text as `predict` encodes it; the arguments are those of `read`."""
-        tokens = tokenize(nli.tokenizer, premise, hypothesis, nli.max_length)
-        return cls.of_tokens(nli.tokenizer, tokens, level, removed, spans)
-
-    @classmethod
-    def of_tokens(
-        cls,
-        tokenizer: PreTrainedTokenizerBase,
-        tokens: Tokens,
-        level: Level = "word",
-        removed: Sequence[int] = (),
-        spans: Spans | None = None,
-    ) -> "Draft":
-        """The same of a text that is tokenized already."""
-        return cls(*_without(tokenizer, tokens, units(tokens, level, spans), removed), tokens.is_cut)
+def drafts(
+    nli: Classifier,
+    texts: Sequence[tuple[str, ...]],
+    level: Level = "word",
+    removed: Sequence[int] = (),
+    spans: Spans | None = None,
+) -> list[Draft]:
+    """Texts of as many parts each as `predict` encodes them, tokenized together; the options are those of `read`."""
+    encoded = tokenize_all(nli.tokenizer, texts, nli.max_length)
+    return [Draft(*_without(nli, tokens, units(tokens, level, spans), removed), tokens.is_cut) for tokens in encoded]
 
 
 def read(
@@ -311,39 +287,28 @@ def read(
         ValueError: `removed` has what is no index, or every word.
         ModelError: the logits are NaN or infinite.
     """
-    return forward(nli, Draft.of(nli, premise, hypothesis, level, removed, spans))
+    texts = (premise,) if hypothesis is None else (premise, hypothesis)
+    return forward(nli, *drafts(nli, [texts], level, removed, spans))
 
 
 def read_games(nli: Classifier, drafts: Sequence[Draft], batch_size: int = 32) -> list[Reading]:
     """`read` of several pairs, for a model with a grounded game: padded batches of similar length, one pass each.
 
-    Of what the model computes, only what the games are made of is kept, without the padding.
-
-    Args:
-        nli: a classifier with a game readout, or with an explainer.
-        drafts: the pairs.
-        batch_size: pairs per forward pass.
-
-    Returns:
-        Their readings, in order; equal to those of `read` up to rounding.
-
-    Raises:
-        ModelError: logits of one of them are NaN or infinite.
+    Of what the model computes, only what the games are made of is kept, without the padding; the readings are in order,
+    and equal to those of `read` up to rounding.
     """
     readings: dict[int, Reading] = {}
     pad = collate(padding_right(nli.tokenizer))  # where padding moves no position
     for batch in sorted_batches([len(draft.units.unit_of) for draft in drafts], batch_size):
         columns = [{name: column[0].tolist() for name, column in drafts[i].tokens.inputs.items()} for i in batch]
         inputs = nli.on_device(pad(columns))
-        players = nn.utils.rnn.pad_sequence([drafts[i].playing for i in batch], batch_first=True)
+        players = nn.utils.rnn.pad_sequence([playing(*drafts[i][:2]) for i in batch], batch_first=True)
         terms, hidden, logits = _games(nli, inputs, players)
         for row, i in enumerate(batch):
-            draft, passes = drafts[i], Passes()
-            passes.add(1)
-            at = slice(len(draft.units.unit_of))
-            pooled = None if terms is None else Pooled(logits[row : row + 1], game=_cut(terms, row, at))
-            games = None if hidden is None else _cut(hidden, row, at)
-            readings[i] = _said(nli, draft, logits[row], pooled=pooled, hidden=games, passes=passes)
+            length = len(drafts[i].units.unit_of)
+            pooled = None if terms is None else Pooled(logits[row : row + 1], game=_cut(terms, row, length))
+            games = None if hidden is None else _cut(hidden, row, length)
+            readings[i] = _reading(nli, drafts[i], logits[row], pooled=pooled, hidden=games)
     return [readings[i] for i in range(len(drafts))]
 
 
@@ -363,15 +328,13 @@ def _games(
         return pooled.game, None, model.classify(pooled.output)
 
 
-def _cut(terms: GameTerms, row: int, at: slice) -> GameTerms:
+def _cut(terms: GameTerms, row: int, length: int) -> GameTerms:
     """The games of one text of a padded batch."""
-    alpha = None if terms.alpha is None else terms.alpha[row : row + 1, :, at]
-    return GameTerms(terms.V[row : row + 1, :, at], terms.anchor[row : row + 1], alpha)
+    alpha = None if terms.alpha is None else terms.alpha[row : row + 1, :, :length]
+    return GameTerms(terms.V[row : row + 1, :, :length], terms.anchor[row : row + 1], alpha)
 
 
-def _without(
-    tokenizer: PreTrainedTokenizerBase, tokens: Tokens, units: Units, removed: Sequence[int]
-) -> tuple[Tokens, Units]:
+def _without(nli: Classifier, tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
     """The text with the tokens of some units deleted."""
     for i in removed:
         if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < len(units.names):
@@ -385,22 +348,15 @@ def _without(
     stays = [i not in removed for i in units.unit_of.tolist()]
     places = [i for i, stay in enumerate(stays) if stay]
     cut = {(tokens.offsets[i], tokens.sides[i]) for i, stay in enumerate(stays) if not stay}
-    inputs = Removal.of(tokenizer).remove(tokens.inputs, torch.tensor([stays]))
-    left = Tokens(
-        tokens.texts,
-        inputs={name: inputs[name] for name in tokens.inputs},
-        offsets=[tokens.offsets[i] for i in places],
-        sides=[tokens.sides[i] for i in places],
-        pieces=[tokens.pieces[i] for i in places],
-        uncut=[entry for entry in tokens.uncut if entry not in cut],
-    )
-    return left, replace(units, unit_of=units.unit_of[places])
+    inputs = Removal.of(nli.tokenizer).remove(tokens.inputs, torch.tensor([stays]))
+    inputs = {name: inputs[name] for name in tokens.inputs}
+    uncut = [entry for entry in tokens.uncut if entry not in cut]
+    left: dict[str, Any] = {name: [getattr(tokens, name)[i] for i in places] for name in ("offsets", "sides", "pieces")}
+    return replace(tokens, inputs=inputs, uncut=uncut, **left), replace(units, unit_of=units.unit_of[places])
 
 
 def forward(nli: Classifier, draft: Draft) -> Reading:
     """One forward pass over a text, in the steps that the model has; what they give is kept."""
-    passes = Passes()
-    passes.add(1)
     model, inputs, pooled, states = nli.model, nli.on_device(draft.tokens.inputs), None, None
     with torch.inference_mode(), nli.own_tokens():
         if pooling_of(model) is None:
@@ -412,10 +368,10 @@ def forward(nli: Classifier, draft: Draft) -> Reading:
             real = torch.ones_like(inputs["input_ids"], dtype=torch.bool)
             pooled = model.pool(states, real, model.players(inputs["input_ids"], real), record=True)
             logits = model.classify(pooled.output)
-    return _said(nli, draft, logits[0], states=states, pooled=pooled, hidden=hidden, passes=passes)
+    return _reading(nli, draft, logits[0], states=states, pooled=pooled, hidden=hidden)
 
 
-def _said(nli: Classifier, draft: Draft, logits: Float[Tensor, "labels"], **found: Any) -> Reading:
+def _reading(nli: Classifier, draft: Draft, logits: Float[Tensor, "labels"], **computed: Any) -> Reading:
     """The reading of a pair, if its logits are numbers."""
     logits = logits.float().cpu()
     if not bool(logits.isfinite().all()):
@@ -424,7 +380,9 @@ def _said(nli: Classifier, draft: Draft, logits: Float[Tensor, "labels"], **foun
             "diverged, or its numbers overflow"
         )
     prediction = nli.prediction(logits, truncated=draft.truncated)
-    return Reading(nli, draft.tokens, draft.units, prediction, **found)
+    reading = Reading(nli, draft.tokens, draft.units, prediction, **computed)
+    reading.passes.add(1)
+    return reading
 
 
 def _noun(tokens: Tokens) -> str:

@@ -10,6 +10,7 @@ are imported when something is drawn, since rich, Jinja2 and matplotlib are not 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,11 @@ class Explanation:
                 raise ValueError(f"{name} has {len(column)} entries for {n} words")
         if self.interactions is not None and any(len(row) != n for row in self.interactions):
             raise ValueError(f"interactions must be {n} × {n}, words × words")
+
+    @cached_property
+    def _largest(self) -> float:
+        """|score| of the strongest word, which all drawings measure the others by."""
+        return max(map(abs, self.scores), default=0.0)
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:

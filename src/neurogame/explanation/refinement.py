@@ -13,7 +13,7 @@ mean, is unbiased, and what a linear model explains of the residual costs no var
 mean over the draws; the error of φ_game, where that is sampled, is added.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -29,8 +29,7 @@ _RIDGE = 1e-6
 _LEAST = 5  # pairs that must be left to draw
 
 
-@dataclass(frozen=True, eq=False)
-class Refined:
+class Refined(NamedTuple):
     """φ of the real game ℓ(x_C)."""
 
     shapley: Float[Tensor, "words"]
@@ -50,24 +49,17 @@ def refine(
     error: Float[Tensor, "words"],
     question: Question,
 ) -> Refined:
-    """From at most `question.samples` passes, or fewer where `question.error` is reached before.
+    """The real game v, from at most `question.samples` passes, or fewer where `question.error` is reached before.
 
-    Args:
-        v: the real game.
-        game: the game that predicts it.
-        direction: of the logits.
-        phi: the Shapley values of `game`.
-        error: their standard errors.
-        question: with how many passes at most, which error, which seed.
+    `game` predicts v along `direction`; `phi` are its Shapley values there, `error` their standard errors.
     """
     n, most = v.players, question.samples
     assert most is not None
     if 2**n <= most:
         table = v(exact.all_coalitions(n))
-        values, zero = exact.shapley(table), torch.zeros(n, dtype=torch.float64)
         reached = None if question.error is None else True
-        origin, total = float(table[0]), float(table[-1] - table[0])
-        return Refined(values, zero, len(table), exact=True, origin=origin, total=total, reached=reached)
+        origin, total, zero = float(table[0]), float(table[-1] - table[0]), torch.zeros(n, dtype=torch.float64)
+        return Refined(exact.shapley(table), zero, len(table), exact=True, origin=origin, total=total, reached=reached)
     ends = torch.tensor([[False], [True]]).expand(2, n)
     observed, predicted = v(ends), game.logits(ends) @ direction
     rest = float((observed[1] - observed[0]) - (predicted[1] - predicted[0]))
@@ -95,8 +87,7 @@ def refine(
         if question.error is not None and len(y) > 2 * FOLDS and float(se.max()) <= question.error:
             break
     reached = None if question.error is None else bool(float(se.max()) <= question.error)
-    passes = 2 * (len(y) + len(single)) + 2
-    origin, total = float(observed[0]), float(observed[1] - observed[0])
+    passes, origin, total = 2 * (len(y) + len(single)) + 2, float(observed[0]), float(observed[1] - observed[0])
     return Refined(estimate, se, passes, exact=False, origin=origin, total=total, reached=reached)
 
 
@@ -118,12 +109,8 @@ def residual_shapley(
 ) -> tuple[Float[Tensor, "words"], Float[Tensor, "words"]]:
     """Shapley values of r, and their standard errors.
 
-    Args:
-        C: pairs that were drawn, by one of their coalitions.
-        y: r(C) − r(N∖C) of each.
-        total: r(N) − r(∅).
-        single: all {i}, where the pairs ({i}, N∖i) were evaluated and C has none of them.
-        first: r({i}) − r(N∖i) of each.
+    From pairs that were drawn, by one of their coalitions C, with y = r(C) − r(N∖C); from the `total` r(N) − r(∅); and,
+    where all ({i}, N∖i) were evaluated and C has none of them, from the `single` {i} with `first` = r({i}) − r(N∖i).
     """
     pairs, n = C.shape
     s, y = _centred(C, y, total)
@@ -147,18 +134,23 @@ def _centred(C: Tensor, y: Tensor, total: float) -> tuple[Float[Tensor, "pairs w
     return s - s.mean(-1, keepdim=True), y.double() - s.sum(-1) * total / C.shape[1]
 
 
-def singles(n: int) -> float:
-    """The probability of sizes 1 and n − 1."""
+def _sizes(n: int) -> tuple[Float[Tensor, "sizes"], Float[Tensor, "sizes"]]:
+    """k = 1 … n − 1, and their probabilities ∝ 1/(k(n − k))."""
     k = torch.arange(1, n, dtype=torch.float64)
     law = 1.0 / (k * (n - k))
-    return float((law[0] + law[-1]) / law.sum()) if n > 2 else 1.0
+    return k, law / law.sum()
+
+
+def singles(n: int) -> float:
+    """The probability of sizes 1 and n − 1."""
+    _, law = _sizes(n)
+    return float(law[0] + law[-1]) if n > 2 else 1.0
 
 
 def correlation(n: int) -> float:
-    """κ = E[s_i s_j], i ≠ j: with d = n − 2s, E[(d² − n)]/(n(n − 1)) over the law of sizes."""
-    sizes = torch.arange(1, n, dtype=torch.float64)
-    law = 1.0 / (sizes * (n - sizes))
-    return float(((law / law.sum()) * ((n - 2.0 * sizes).square() - n)).sum() / (n * (n - 1)))
+    """κ = E[s_i s_j], i ≠ j: with d = n − 2k, E[(d² − n)]/(n(n − 1)) over the law of sizes."""
+    k, law = _sizes(n)
+    return float((law * ((n - 2.0 * k).square() - n)).sum() / (n * (n - 1)))
 
 
 def _linear(s: Float[Tensor, "rows words"], y: Float[Tensor, "rows"]) -> Float[Tensor, "words"]:

@@ -21,8 +21,8 @@ chance 1 − π of each pair to be missing, and what shrinking may have taken aw
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import log
+from typing import NamedTuple
 
 import torch
 
@@ -37,8 +37,7 @@ LARGEST = 1 << 26  # entries of the pairs' design matrix; beyond, there are no i
 Values = Callable[[Bool[Tensor, "coalitions players"]], Float[Tensor, "coalitions"]]
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(NamedTuple):
     """Coefficients, their standard errors, and how many rows of equal weight theirs are worth."""
 
     value: Float[Tensor, "features"]
@@ -46,8 +45,7 @@ class Fitted:
     ess: float  # (Σw)²/Σw²
 
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
+class Estimate(NamedTuple):
     """What the regressions found; no interactions where there would be too many."""
 
     shapley: Fitted

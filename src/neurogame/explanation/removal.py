@@ -19,23 +19,7 @@ from neurogame.modeling.checking import ModelError
 from neurogame.validation import check_count
 
 BATCH = 64  # inputs per forward pass
-Batch = tuple[Int[Tensor, "batch"], dict[str, Int[Tensor, "batch tokens"]]]
 Asked = tuple[Reading, Bool[Tensor, "coalitions read"]]
-
-
-def kept_inputs(
-    reading: Reading, keep: Bool[Tensor, "coalitions read"], mode: Mode = "delete", *, batch_size: int = BATCH
-) -> Iterator[Batch]:
-    """Inputs of the model for each row of `keep`, in batches of similar length: (which rows, what the model takes).
-
-    Args:
-        reading: the text.
-        keep: True where a word stays; a column per word that was read, in the order of `reading.units.read`.
-        mode: "delete", "mask" or "pad", see above.
-        batch_size: rows per batch; the longest rows come first.
-    """
-    for rows, inputs in _batches([(reading, keep)], mode, batch_size):
-        yield torch.tensor(rows[0]), inputs
 
 
 def evaluate(
@@ -61,21 +45,11 @@ def evaluate(
 def evaluate_each(
     asked: Sequence[Asked], mode: Mode = "delete", batch_size: int = BATCH
 ) -> list[Float[Tensor, "coalitions labels"]]:
-    """The same of several pairs of one classifier: their rows share batches of similar length.
-
-    Args:
-        asked: a pair, and which of its words stay, as `kept_inputs` has them; at least one.
-        mode: as in `evaluate`.
-        batch_size: rows per forward pass, whatever pairs they are of.
-
-    Raises:
-        ModelError: logits that are NaN or infinite, of any of the pairs.
-    """
-    distinct = [keep.unique(dim=0, return_inverse=True) if len(keep) else (keep, None) for _, keep in asked]
-    readings, nli = [reading for reading, _ in asked], asked[0][0].nli
+    """The same of several pairs of one classifier: their rows share batches of similar length."""
+    nli, readings = asked[0][0].nli, [reading for reading, _ in asked]
+    distinct = [keep.unique(dim=0, return_inverse=True) if len(keep) else (keep, torch.arange(0)) for _, keep in asked]
     answers = [torch.empty(len(keep), len(nli.labels)) for keep, _ in distinct]
-    fresh = [(reading, keep) for reading, (keep, _) in zip(readings, distinct, strict=True)]
-    for rows, inputs in _batches(fresh, mode, batch_size):
+    for rows, inputs in batches(list(zip(readings, (keep for keep, _ in distinct), strict=True)), mode, batch_size):
         with torch.inference_mode():
             logits = nli.forward(inputs).logits.float().cpu()
         for (pair, some), z in zip(rows.items(), logits.split(list(map(len, rows.values()))), strict=True):
@@ -83,28 +57,37 @@ def evaluate_each(
             readings[pair].passes.add(len(some))
     if not all(bool(z.isfinite().all()) for z in answers):
         raise ModelError(f"the logits of {nli.name} are NaN or infinite where words are removed ({mode})")
-    return [z if back is None else z[back.cpu()] for z, (_, back) in zip(answers, distinct, strict=True)]
+    return [z[back.cpu()] for z, (_, back) in zip(answers, distinct, strict=True)]
 
 
-def _batches(
-    asked: Sequence[Asked], mode: Mode, batch_size: int
+def batches(
+    asked: Sequence[Asked], mode: Mode = "delete", batch_size: int = BATCH
 ) -> Iterator[tuple[dict[int, list[int]], dict[str, Int[Tensor, "batch tokens"]]]]:
-    """Rows by the number of their pair, and what the model takes for them, in that order."""
+    """Batches of similar length, the longest first: rows by the number of their pair, and the inputs of the model."""
     check_count("batch_size", batch_size)
-    stays = [_tokens(reading, keep, mode) for reading, keep in asked]
+    nli = asked[0][0].nli
+    removal = Removal.of(nli.tokenizer, mode, name=nli.name, left=False)
+    stays = [_tokens(reading, keep) for reading, keep in asked]
     places = [(pair, row) for pair, those in enumerate(stays) for row in range(len(those))]
     lengths = [int(n) for those in stays for n in (those if mode == "delete" else torch.ones_like(those)).sum(-1)]
     for batch in sorted_batches(lengths, batch_size):
         rows: dict[int, list[int]] = {}
         for pair, row in (places[i] for i in batch):
             rows.setdefault(pair, []).append(row)
-        inputs = _joined([(asked[pair][0], stays[pair][some]) for pair, some in rows.items()], mode)
-        yield rows, asked[0][0].nli.on_device(inputs)
+        inputs: dict[str, list[Tensor]] = {}
+        for pair, some in rows.items():
+            whole = {name: column.expand(len(some), -1) for name, column in asked[pair][0].tokens.inputs.items()}
+            for name, column in removal.remove(whole, stays[pair][some]).items():
+                inputs.setdefault(name, []).extend(column.unbind())
+        padded = {
+            name: nn.utils.rnn.pad_sequence(columns, batch_first=True, padding_value=removal.fill.get(name, 0))
+            for name, columns in inputs.items()
+        }
+        yield rows, nli.on_device(padded)
 
 
-def _tokens(reading: Reading, keep: Bool[Tensor, "coalitions read"], mode: Mode) -> Bool[Tensor, "coalitions tokens"]:
+def _tokens(reading: Reading, keep: Bool[Tensor, "coalitions read"]) -> Bool[Tensor, "coalitions tokens"]:
     """Which tokens stay: those of the words that do, and those of no word."""
-    _removal(reading, mode)
     words = len(reading.units.read)
     if keep.dim() != 2 or keep.shape[1] != words or keep.dtype != torch.bool:
         raise ValueError(
@@ -112,26 +95,6 @@ def _tokens(reading: Reading, keep: Bool[Tensor, "coalitions read"], mode: Mode)
             f"got {keep.dtype} {list(keep.shape)}"
         )
     return (keep.float().cpu() @ reading.units.members).bool() | (reading.units.unit_of < 0)
-
-
-def _joined(parts: Sequence[tuple[Reading, Bool[Tensor, "rows tokens"]]], mode: Mode) -> dict[str, Tensor]:
-    """What the model takes for rows of several pairs, padded to the longest."""
-    removal = _removal(parts[0][0], mode)
-    inputs = [
-        removal.remove({name: column.expand(len(stays), -1) for name, column in reading.tokens.inputs.items()}, stays)
-        for reading, stays in parts
-    ]
-    width = max(columns["attention_mask"].shape[1] for columns in inputs)
-
-    def padded(name: str, column: Tensor) -> Tensor:
-        room = width - column.shape[1]
-        return nn.functional.pad(column, (0, room), value=removal.fill.get(name, 0))
-
-    return {name: torch.cat([padded(name, columns[name]) for columns in inputs]) for name in inputs[0]}
-
-
-def _removal(reading: Reading, mode: Mode) -> Removal:
-    return Removal.of(reading.nli.tokenizer, mode, name=reading.nli.name, left=False)
 
 
 @dataclass(frozen=True, eq=False)

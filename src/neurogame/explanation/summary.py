@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from neurogame.explanation.cautions import cautions
 from neurogame.outputs import NOT, share_of
@@ -31,8 +30,7 @@ _AUDIBLE = 0.05  # of the largest score: where no pair reaches it, the two texts
 _FOLDED = 8  # words not read, from which on a run of them is only counted
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Two words and their interaction."""
 
     i: int
@@ -52,6 +50,24 @@ def digits(values: tuple[float, ...] | list[float]) -> int:
     """Decimals that show three figures of the largest number, between 2 and 5."""
     largest = max(map(abs, values), default=0.0)
     return next((d for d in range(2, 5) if largest >= 10.0 ** (2 - d)), 5 if largest else 2)
+
+
+def shares(ex: Explanation) -> list[float]:
+    """Scores as shares of the largest."""
+    largest = ex._largest or 1.0
+    return [score / largest for score in ex.scores]
+
+
+def score(ex: Explanation, i: int) -> str:
+    """A word's score as it is printed."""
+    return signed(ex.scores[i], digits([ex._largest]))
+
+
+def plus_minus(ex: Explanation, i: int) -> str:
+    """± the standard error of a word's score; empty where there is none, or the score is exact."""
+    errors = ex.diagnostics.get("shapley_se")
+    shown = errors is not None and errors[i] is not None and not ex.diagnostics.get("exact")
+    return f" ± {errors[i]:.{digits([ex._largest])}f}" if shown else ""
 
 
 def unread(ex: Explanation) -> set[int]:
@@ -76,22 +92,20 @@ def ranked(ex: Explanation, count: int | None = None) -> list[int]:
     return [i for i in order if i not in silent][:count]
 
 
-def pairs(ex: Explanation, count: int = 4) -> tuple[list[Pair], list[Pair]]:
-    """Strongest synergies (J_ij > 0) and antagonisms (J_ij < 0), without what is below twice the error of a pair."""
+def interacting(ex: Explanation) -> list[Pair]:
+    """Pairs of words by the size of their interaction, without what is below twice the error of a pair."""
     if ex.interactions is None:
-        return [], []
+        return []
     least = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
-    silent = unread(ex)
-    rows = [i for i in range(len(ex.words)) if i not in silent]
+    rows = sorted(ranked(ex))
     every = (Pair(i, j, ex.interactions[i][j]) for i in rows for j in rows if i < j)
-    order = sorted((pair for pair in every if abs(pair.value) > least), key=lambda pair: pair.value)
-    return [pair for pair in reversed(order) if pair.value > 0][:count], [p for p in order if p.value < 0][:count]
+    return sorted((pair for pair in every if abs(pair.value) > least), key=lambda pair: -abs(pair.value))
 
 
-def error_of(ex: Explanation, i: int) -> float | None:
-    """Standard error of a word's score; None where there is none."""
-    errors = ex.diagnostics.get("shapley_se")
-    return None if errors is None else errors[i]
+def pairs(ex: Explanation, count: int = 4) -> tuple[list[Pair], list[Pair]]:
+    """Strongest synergies (J_ij > 0) and antagonisms (J_ij < 0)."""
+    order = interacting(ex)
+    return [pair for pair in order if pair.value > 0][:count], [pair for pair in order if pair.value < 0][:count]
 
 
 def placed(ex: Explanation, i: int) -> str:
@@ -115,13 +129,11 @@ def question(ex: Explanation, *, details: bool = True) -> str:
         against = "" if ex.contrast is None else f" over {ex.contrast}"
         adds = "speaks for" if not details else "adds to" if is_score(ex) else "adds to the logit of"
         return f"How much each {unit(ex)} {adds} {ex.target}{against}"
-    return {
-        "weights": f"How much weight the model gives each {unit(ex)}, whatever the label",
-        "nothing": f"Random numbers, which say nothing of the {noun(ex)}",
-    }.get(
-        ex.diagnostics.get("explains", ""),
-        f"How much each {unit(ex)} adds to the norm that attention looks at, whatever the label",
-    )
+    if ex.diagnostics.get("explains") == "nothing":
+        return f"Random numbers, which say nothing of the {noun(ex)}"
+    if ex.diagnostics.get("explains") == "weights":
+        return f"How much weight the model gives each {unit(ex)}, whatever the label"
+    return f"How much each {unit(ex)} adds to the norm that attention looks at, whatever the label"
 
 
 def noun(ex: Explanation) -> str:
@@ -149,20 +161,11 @@ def answer(ex: Explanation) -> tuple[str, float | None]:
         return ex.target or said.label, None
     if kind == "multi_label" and ex.target is not None:
         name = ex.target if ex.target in said.probabilities else ex.target.removeprefix(NOT)
-        return (
-            (name, said.probabilities[name]) if said.logits[name] > 0 else (NOT + name, 1.0 - said.probabilities[name])
-        )
+        label = name if said.logits[name] > 0 else NOT + name
+        return label, share_of(said.probabilities, label)
     if kind == "multi_label":
         return said.label, None
     return said.label, share_of(said.probabilities, said.label)
-
-
-def heading(ex: Explanation) -> str:
-    """Contradiction, with probability 0.981; or a score with its value."""
-    label, share = answer(ex)
-    if is_score(ex):
-        return f"{_capital(label)}: {ex.prediction.logits[label]:.3f}"
-    return _capital(label) + ("" if share is None else f", with probability {share:.3f}")
 
 
 def bars(ex: Explanation) -> list[tuple[str, float, float, bool]]:
@@ -172,9 +175,8 @@ def bars(ex: Explanation) -> list[tuple[str, float, float, bool]]:
         largest = max(1.0, *map(abs, said.logits.values()))
         return [(name, abs(z) / largest, z, name == ex.target) for name, z in said.logits.items()]
     several = ex.diagnostics.get("output") == "multi_label"
-    return [
-        (name, p, p, said.logits[name] > 0 if several else name == said.label) for name, p in said.probabilities.items()
-    ]
+    says = {name: z > 0 if several else name == said.label for name, z in said.logits.items()}
+    return [(name, p, p, says[name]) for name, p in said.probabilities.items()]
 
 
 def bare(word: str) -> str:
@@ -196,9 +198,10 @@ def sentence(ex: Explanation) -> str:
     """
     if is_score(ex):
         return _of_score(ex)
-    about = _about(ex)
+    about, (label, share) = _about(ex), answer(ex)
+    head = _capital(label) + ("" if share is None else f" ({_percent(share)})")
     joint = " " if about.startswith("rather") else "; "
-    return f"{_head(ex)}{joint + about if about else ''}: {_why(ex)}"
+    return f"{head}{joint + about if about else ''}: {_why(ex)}"
 
 
 def reasons(ex: Explanation) -> str:
@@ -208,12 +211,7 @@ def reasons(ex: Explanation) -> str:
     if is_score(ex):
         return _of_score(ex)
     about = _about(ex)
-    return f"{about[0].upper()}{about[1:]}: {_why(ex)}" if about else _why(ex)
-
-
-def _head(ex: Explanation) -> str:
-    label, share = answer(ex)
-    return _capital(label) + ("" if share is None else f" ({_percent(share)})")
+    return f"{_capital(about)}: {_why(ex)}" if about else _why(ex)
 
 
 def _about(ex: Explanation) -> str:
@@ -245,13 +243,11 @@ def _of_score(ex: Explanation) -> str:
     name = ex.target or ex.prediction.label
     head = f"{_capital(name)} {ex.prediction.logits[name]:.2f}"
     head += "" if ex.contrast is None else f" against {ex.contrast} {ex.prediction.logits[ex.contrast]:.2f}"
-    order = ranked(ex)
-    up, down = [i for i in order if ex.scores[i] > 0][:2], [i for i in order if ex.scores[i] < 0][:2]
-    said = [
-        f"{' and '.join(_quoted(ex, i) for i in some)} {verb}{'s' if len(some) == 1 else ''} it"
-        for some, verb in ((up, "raise"), (down, "lower"))
-        if some
-    ]
+    said = []
+    for verb, sign in (("raise", 1), ("lower", -1)):
+        some = [i for i in ranked(ex) if sign * ex.scores[i] > 0][:2]
+        if some:
+            said.append(f"{' and '.join(_quoted(ex, i) for i in some)} {verb}{'s' if len(some) == 1 else ''} it")
     return f"{head}: {', '.join(said) or f'no {unit(ex)} changes it'}."
 
 
@@ -273,20 +269,15 @@ def _consequence(ex: Explanation) -> str:
     if ex.swing and ex.diagnostics.get("checked"):
         becomes = dict(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False))
         alone = ex.diagnostics.get("output") in ("sigmoid", "multi_label")  # a label that has no rivals
-
-        def then(i: int) -> tuple[str, float]:
-            shares = without[str(i)]
-            label = becomes[i] if alone else max(shares, key=shares.__getitem__)
-            return label, share_of(shares, label)
-
-        i = max(ex.swing, key=lambda i: then(i)[1] if str(i) in without else 0.0)
+        shares = {i: without[str(i)] for i in ex.swing if str(i) in without}
+        label = {i: becomes[i] if alone else max(p, key=p.__getitem__) for i, p in shares.items()}
+        share = {i: share_of(p, label[i]) for i, p in shares.items()}
+        i = max(ex.swing, key=lambda i: share.get(i, 0.0))
         if ex.contrast is not None:
             return f"Without {_quoted(ex, i)} it would be {becomes.get(i, ex.contrast)}."
-        label, share = then(i)
-        return f"Without {_quoted(ex, i)} the model would say {label} ({_percent(share)})."
+        return f"Without {_quoted(ex, i)} the model would say {label[i]} ({_percent(share[i])})."
     if ex.rationale and ex.diagnostics.get("checked"):
-        kept = len(ex.rationale)
-        total = len(ex.words) - len(unread(ex))
+        kept, total = len(ex.rationale), len(ex.words) - len(unread(ex))
         if kept <= total // 2:
             words = " ".join(name(ex, i) for i in ex.rationale)
             return f"{counted(kept, unit(ex))} of {total} {'is' if kept == 1 else 'are'} enough for it: {words}."
@@ -311,7 +302,7 @@ def answers(ex: Explanation) -> list[tuple[int, int, float]]:
     if not strongest:
         return []
     error = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
-    least = max(_STRONG * abs(strongest[0][2]), _AUDIBLE * max(map(abs, ex.scores), default=0.0), error)
+    least = max(_STRONG * abs(strongest[0][2]), _AUDIBLE * ex._largest, error)
     return [pair for pair in strongest if abs(pair[2]) >= least]
 
 
@@ -356,12 +347,6 @@ def poles(ex: Explanation) -> tuple[str, str]:
     return (f"for {ex.contrast}" if ex.contrast is not None else f"against {ex.target}"), f"for {ex.target}"
 
 
-def path(ex: Explanation) -> tuple[tuple[float, ...], ...] | None:
-    """α of each word at each update of the mean field, from ½ on; None where no spins were solved for."""
-    rows = ex.diagnostics.get("trajectory")
-    return None if not rows else tuple(map(tuple, rows))
-
-
 def warnings(ex: Explanation) -> list[str]:
     """What a reader must know before trusting the numbers."""
     return list(_warnings(ex))
@@ -370,15 +355,13 @@ def warnings(ex: Explanation) -> list[str]:
 def _warnings(ex: Explanation) -> Iterator[str]:
     facts = ex.diagnostics
     yield from cautions(ex.premise, ex.hypothesis)
-    if facts.get("truncated"):
-        cut = facts["truncated"]
-        most = facts.get("max_length")
-        yield f"{counted(len(cut), 'word')} of the {noun(ex)} not read: it is longer than {most} tokens"
-    if facts.get("silent"):
-        silent = facts["silent"]
+    truncated, silent, unknown = (facts.get(name) or [] for name in ("truncated", "silent", "unknown"))
+    if truncated:
+        length = f"it is longer than {facts.get('max_length')} tokens"
+        yield f"{counted(len(truncated), 'word')} of the {noun(ex)} not read: {length}"
+    if silent:
         yield f"{counted(len(silent), 'word')} without a token: the model does not see {_them(silent)}"
-    if facts.get("unknown"):
-        unknown = facts["unknown"]
+    if unknown:
         same = ", all the same to the model" if len(unknown) > 1 else ""
         yield f"{counted(len(unknown), 'word')} unknown to the tokenizer{same}: {_them(unknown)}"
     if facts.get("converged") is False:
@@ -389,7 +372,7 @@ def _warnings(ex: Explanation) -> Iterator[str]:
     if facts.get("on_path") is False:
         yield "the values of this head stand beside the path to the logits, not on it"
     yield from _about_game(ex)
-    largest = max(map(abs, ex.scores), default=0.0)
+    largest = ex._largest
     noise = max((e for e in facts.get("shapley_se") or () if e is not None), default=0.0)
     if noise > _NOISY * largest > 0:
         yield f"sampling errors reach {noise:.2g}, the largest score is {largest:.2g}"

@@ -13,7 +13,6 @@ import torch
 from neurogame import ising
 from neurogame.attention import NeuroGameOutput
 from neurogame.explanation.reading import Reading, check_temperature, is_grounded
-from neurogame.ising import SpinState
 from neurogame.modeling.heads import NeuroGamePooling, Pooled, pooling_of
 
 FOLLOWING = frozenset({"decision", "game", "attention"})  # methods on the pooling as read; others ask the model
@@ -29,7 +28,7 @@ def has_temperature(model: object) -> bool:
 
 
 def heated(reading: Reading, factor: float) -> Reading:
-    """The pair with γ of every head multiplied by `factor`; 1 is the reading itself."""
+    """The pair with γ of every head multiplied by `factor`, solved from s = 0; 1 is the reading itself."""
     check_temperature(factor)
     if factor == 1:
         return reading
@@ -41,30 +40,23 @@ def heated(reading: Reading, factor: float) -> Reading:
         )
     game = None if reading.pooled is None else reading.pooled.game
     assert isinstance(game, NeuroGameOutput)
+    problem, damping = game.spin_state.problem, pooling.layer.config.damping
+    # Below the layer's own γ the equations may have several solutions and undamped steps swing between them: with steps
+    # 1/(1 + ρ(J)/γ) every minimum of the free energy attracts, and the one reached from s = 0 is taken.
+    radius = float(game.spin_state.spectral_radius.max()) / factor
     with torch.inference_mode():
-        state = at_temperature(game.spin_state, factor, pooling.layer.config.damping)
+        state = ising.solve(
+            problem.field,
+            problem.coupling,
+            problem.gamma * factor,
+            method=problem.method,
+            damping=damping if radius < _SAFE else min(damping, 1.0 / (1.0 + radius)),
+            max_iter=_MOST_STEPS,
+            mask=problem.mask,
+            validate=False,
+        )
         output = reading.terms(state.alpha).sum(1)  # (1, dim): W_O has no bias
         logits = reading.model.classify(output)[0].float().cpu()
     prediction = reading.nli.prediction(logits, truncated=reading.prediction.truncated)
     pooled = Pooled(output, state.alpha, replace(game, output=output, alpha=state.alpha, spin_state=state))
     return replace(reading, prediction=prediction, pooled=pooled)
-
-
-def at_temperature(state: SpinState, factor: float, damping: float) -> SpinState:
-    """The same fields and couplings at γ·factor, solved from s = 0.
-
-    Below the layer's own γ the equations may have several solutions and undamped steps swing between them: with steps
-    1/(1 + ρ(J)/γ) every minimum of the free energy attracts, and the one reached from s = 0 is returned.
-    """
-    problem = state.problem
-    radius = float(state.spectral_radius.max()) / factor
-    return ising.solve(
-        problem.field,
-        problem.coupling,
-        problem.gamma * factor,
-        method=problem.method,
-        damping=damping if radius < _SAFE else min(damping, 1.0 / (1.0 + radius)),
-        max_iter=_MOST_STEPS,
-        mask=problem.mask,
-        validate=False,
-    )

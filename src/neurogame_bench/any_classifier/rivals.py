@@ -23,8 +23,8 @@ from neurogame._types import Float, Tensor
 from neurogame.data.removal import Mode
 from neurogame.evaluation.alignment import Array
 from neurogame.explanation.methods import grounded
-from neurogame.explanation.methods.gradients import integrated_gradients
-from neurogame.explanation.methods.surrogates import tree
+from neurogame.explanation.methods.inputs import tree
+from neurogame.explanation.methods.slopes import integrated_gradients
 from neurogame.explanation.reading import Question, Reading
 from neurogame.explanation.removal import InputGame
 from neurogame.extras import need

@@ -1,12 +1,9 @@
 """The methods: each maps a `Reading` and a `Question` to an `Attribution`. `METHODS` lists them by name.
 
     decision      the game of the decision; on a grounded game, see `grounded`
-    intrinsic     the layer's own game
-    inputs        the game with words removed at the input, and occlusion
-    presence      the same with words that fade, by slopes
-    gradients     by the slope at the word embeddings
-    surrogates    the game of `inputs` as captum and shap estimate it
-    simple        attention weights, random numbers
+    layer         the layer's own game, its attention weights; random numbers
+    inputs        the game with words removed at the input, occlusion; the same game as captum and shap estimate it
+    slopes        the same with words that fade; slopes at the word embeddings
 
 A new method is a function here and an entry in `METHODS`.
 """
@@ -17,23 +14,9 @@ from typing import Literal, NamedTuple
 
 from transformers import PreTrainedModel
 
-from neurogame.explanation.methods import decision, gradients, inputs, intrinsic, presence, simple, surrogates
+from neurogame.explanation.methods import decision, inputs, layer, slopes
 from neurogame.explanation.reading import Attribution, Question, Reading, is_grounded
 
-MethodName = Literal[
-    "decision",
-    "game",
-    "presence",
-    "input",
-    "occlusion",
-    "attention",
-    "gradient",
-    "integrated_gradients",
-    "lime",
-    "kernelshap",
-    "partition",
-    "random",
-]
 SPELLINGS = {  # as people write them
     "attention_weights": "attention",
     "gradient_x_input": "gradient",
@@ -42,11 +25,6 @@ SPELLINGS = {  # as people write them
     "partition_shap": "partition",
     "shap_partition": "partition",
 }
-
-
-def always(_: PreTrainedModel) -> bool:
-    """Any sequence classifier."""
-    return True
 
 
 class Method(NamedTuple):
@@ -64,21 +42,25 @@ class Method(NamedTuple):
         return self.explains == "logit"
 
 
+def _any(_: PreTrainedModel) -> bool:
+    return True
+
+
 METHODS: dict[str, Method] = {
     "decision": Method(decision.applies, decision.attribute, samples="coalitions per law"),
-    "game": Method(intrinsic.applies, intrinsic.attribute, "norm"),
-    "presence": Method(presence.applies, presence.attribute, samples="steps"),
-    "input": Method(always, inputs.attribute, samples="forward passes"),
-    "occlusion": Method(always, inputs.occlusion),
-    "attention": Method(simple.applies, simple.attention, "weights"),
-    "gradient": Method(gradients.applies, gradients.gradient),
+    "game": Method(layer.has_game, layer.game, "norm"),
+    "presence": Method(slopes.fades, slopes.presence, samples="steps"),
+    "input": Method(_any, inputs.attribute, samples="forward passes"),
+    "occlusion": Method(_any, inputs.occlusion),
+    "attention": Method(layer.has_weights, layer.attention, "weights"),
+    "gradient": Method(slopes.has_embeddings, slopes.gradient),
     "integrated_gradients": Method(
-        gradients.applies, gradients.integrated_gradients, samples="steps", needs=("captum",)
+        slopes.has_embeddings, slopes.integrated_gradients, samples="steps", needs=("captum",)
     ),
-    "lime": Method(always, surrogates.lime, samples="forward passes", needs=("captum", "sklearn")),
-    "kernelshap": Method(always, surrogates.kernelshap, samples="forward passes", needs=("captum", "sklearn")),
-    "partition": Method(always, surrogates.partition, samples="forward passes", needs=("shap",)),
-    "random": Method(always, simple.random, "nothing"),
+    "lime": Method(_any, inputs.lime, samples="forward passes", needs=("captum", "sklearn")),
+    "kernelshap": Method(_any, inputs.kernelshap, samples="forward passes", needs=("captum", "sklearn")),
+    "partition": Method(_any, inputs.partition, samples="forward passes", needs=("shap",)),
+    "random": Method(_any, layer.random, "nothing"),
 }
 
 
@@ -116,7 +98,7 @@ def best(model: PreTrainedModel) -> str:
     """
     if is_grounded(model):
         return "decision"
-    return "presence" if presence.applies(model) else "input"
+    return "presence" if slopes.fades(model) else "input"
 
 
 def named(method: str) -> str:
@@ -132,7 +114,6 @@ def named(method: str) -> str:
         >>> named("Gradient × input")
         'gradient'
     """
-    words = str(method).casefold().replace("×", " x ").replace("-", " ").replace("_", " ").split()
-    spelled = "_".join(words)
+    spelled = "_".join(str(method).casefold().replace("×", " x ").replace("-", " ").replace("_", " ").split())
     spelled = SPELLINGS.get(spelled, spelled)
     return spelled if spelled in METHODS else method

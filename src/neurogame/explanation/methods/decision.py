@@ -16,7 +16,7 @@ largest logit, or, with a contrast, the other of the two.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,6 +25,7 @@ from neurogame import exact
 from neurogame._types import Bool, Float, Tensor
 from neurogame.explanation.methods import grounded
 from neurogame.explanation.reading import Attribution, Passes, Question, Reading, is_grounded
+from neurogame.explanation.removal import InputGame
 from neurogame.modeling.heads import pooling_of
 from neurogame.modeling.model import FeedForward
 from neurogame.outputs import Outputs
@@ -36,25 +37,6 @@ EVALUATIONS = 1 << 13  # of the classifier above that, for the values: 2·K·(n 
 SAMPLES = (64, 256)  # least and most of these K
 PAIR_EVALUATIONS = 1 << 12  # for the interactions, which need n(n − 1)/2 evaluations per coalition
 _BLOCK = 1024  # coalitions evaluated at once
-
-
-@runtime_checkable
-class LogitGame(Protocol):
-    """A game that is a difference of logits."""
-
-    @property
-    def direction(self) -> Float[Tensor, "labels"]:
-        """1 at the target, −1 at the contrast."""
-
-    @property
-    def players(self) -> int:
-        """n."""
-
-    def logits(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "... labels"]:
-        """All logits of each coalition."""
-
-    def __call__(self, C: Bool[Tensor, "... players"]) -> Float[Tensor, "..."]:
-        """logits @ direction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,37 +106,20 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     origin, outside, total = v.origin, float(v(~everyone)), float(logits @ v.direction)
     swing, becomes = swings(v, reading.nli.outputs, question)
     assert values.shapley is not None
-    diagnostics: dict[str, Any] = {
-        **values.diagnostics,
-        "origin": origin,
-        "outside": outside - origin,
-        "total": total - origin,
-        "efficiency_gap": abs(float(values.shapley.sum()) + outside - total),
-        "logit_error": float((logits - reading.logits).abs().max()),
-        "swing_to": becomes,
-    }
-    return replace(values, swing=swing, diagnostics=diagnostics)
+    diagnostics: dict[str, Any] = {"origin": origin, "outside": outside - origin, "total": total - origin}
+    diagnostics["efficiency_gap"] = abs(float(values.shapley.sum()) + outside - total)
+    diagnostics |= {"logit_error": float((logits - reading.logits).abs().max()), "swing_to": becomes}
+    return replace(values, swing=swing, diagnostics={**values.diagnostics, **diagnostics})
 
 
-def enumerate_game(v: LogitGame, n: int) -> Attribution:
+def enumerate_game(v: Game | InputGame, n: int) -> Attribution:
     """All 2ⁿ coalitions."""
     table = v(exact.all_coalitions(n))
-    phi, nothing = exact.shapley(table), torch.zeros(n)
-    return Attribution(
-        phi,
-        phi,
-        exact.banzhaf(table),
-        exact.interactions(table),
-        errors={"shapley_se": nothing, "banzhaf_se": nothing},
-        diagnostics={
-            "exact": True,
-            "samples": len(table),
-            "couplings": "pairs",
-            "shapley_ess": float(len(table)),
-            "banzhaf_ess": float(len(table)),
-            "interactions_se": 0.0,
-        },
-    )
+    phi, zero, ess = exact.shapley(table), torch.zeros(n), float(len(table))
+    diagnostics = {"exact": True, "samples": len(table), "couplings": "pairs"}
+    diagnostics |= {"shapley_ess": ess, "banzhaf_ess": ess, "interactions_se": 0.0}
+    beta, J, errors = exact.banzhaf(table), exact.interactions(table), {"shapley_se": zero, "banzhaf_se": zero}
+    return Attribution(phi, phi, beta, J, errors=errors, diagnostics=diagnostics)
 
 
 def usual_samples(n: int) -> int:
@@ -174,26 +139,16 @@ def _sample(v: Game, n: int, samples: int, seed: int) -> Attribution:
     halves = [estimate_game(v, n, samples=half, couplings="pairs", generator=draw).coupling for draw in draws]
     first, second = (J for J in halves if isinstance(J, Tensor))
     pairs = ~torch.eye(n, dtype=torch.bool)
-    return Attribution(
-        phi.value,
-        phi.value,
-        values.banzhaf,
-        (first + second) / 2.0,
-        errors={"shapley_se": phi.se, "banzhaf_se": values.banzhaf_se},
-        diagnostics={
-            "exact": False,
-            "samples": values.samples,
-            "pair_samples": 2 * half,
-            "couplings": "pairs",
-            "sampled_gap": float(values.efficiency_gap),  # before `balanced`
-            "shapley_ess": float(values.shapley_ess.min()),
-            "banzhaf_ess": float(values.banzhaf_ess.min()),
-            "interactions_se": float((first - second)[pairs].square().mean().sqrt() / 2.0),  # of a typical pair
-        },
-    )
+    diagnostics = {"exact": False, "samples": values.samples, "pair_samples": 2 * half, "couplings": "pairs"}
+    diagnostics["sampled_gap"] = float(values.efficiency_gap)  # before `balanced`
+    diagnostics |= {name: float(getattr(values, name).min()) for name in ("shapley_ess", "banzhaf_ess")}
+    diagnostics["interactions_se"] = float((first - second)[pairs].square().mean().sqrt() / 2.0)  # of a typical pair
+    errors = {"shapley_se": phi.se, "banzhaf_se": values.banzhaf_se}
+    J = (first + second) / 2.0
+    return Attribution(phi.value, phi.value, values.banzhaf, J, errors=errors, diagnostics=diagnostics)
 
 
-def swings(v: LogitGame, outputs: Outputs, question: Question) -> tuple[tuple[int, ...], list[str]]:
+def swings(v: Game | InputGame, outputs: Outputs, question: Question) -> tuple[tuple[int, ...], list[str]]:
     """Words whose absence changes the decision, and to what; none where nothing is decided."""
     if not outputs.decides:
         return (), []

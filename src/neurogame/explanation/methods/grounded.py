@@ -19,17 +19,17 @@ swing words or rationales there; `without` still has the scores of the text with
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 
 from neurogame._types import Bool, Float, Tensor
 from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.explanation.refinement import refine
-from neurogame.explanation.removal import InputGame, evaluate, evaluate_each
+from neurogame.explanation.removal import InputGame, evaluate_each
 from neurogame.grounding.game import WordGame
 from neurogame.hamiltonian import Hamiltonian
-from neurogame.outputs import Outputs
 
 SINGLES = 8  # words taken out one by one when a decision is checked
 SETS = 6  # sets of words left alone when a rationale is checked
@@ -39,274 +39,199 @@ MARGIN = 0.5  # of the game, in logits, from which on it is trusted to keep an a
 
 def attribute(reading: Reading, question: Question) -> Attribution:
     """Values of the grounded game for what is asked; checked and refined where that is asked."""
-    return together([reading], [question])[0]
+    return together([(reading, question)])[0]
 
 
 @torch.inference_mode()
-def together(readings: Sequence[Reading], questions: Sequence[Question]) -> list[Attribution]:
+def together(asked: Sequence[tuple[Reading, Question]]) -> list[Attribution]:
     """The same of several pairs of one classifier; what is tried on the model shares its batches."""
-    asked = list(zip(readings, questions, strict=True))
-    decides = readings[0].nli.outputs.decides
-    trials = {i: Trial.of(*both) for i, both in enumerate(asked) if both[1].check and decides}
-    tried = [(asked[i][0], trial.tried) for i, trial in trials.items()]
-    answers = dict(zip(trials, evaluate_each(tried, _game(readings[0]).removal) if tried else (), strict=True))
-    untried = unchecked if decides else tried_scores
-    claims = [
-        trials[i].claims(answers[i].double()) if i in trials else untried(reading, _game(reading), question)
-        for i, (reading, question) in enumerate(asked)
-    ]
-    return [_attribution(*both, said) for both, said in zip(asked, claims, strict=True)]
+    cases = [Case.of(*both) for both in asked]
+    tried = [(case.reading, case.tried) for case in cases if case.question.check]
+    answers = iter(evaluate_each(tried, cases[0].game.removal) if tried else ())
+    claims = [case.confirmed(next(answers).double()) if case.question.check else case.claimed() for case in cases]
+    return [case.attribution(said) for case, said in zip(cases, claims, strict=True)]
 
 
-def _game(reading: Reading) -> WordGame:
-    assert reading.game is not None
-    return reading.game
-
-
-def _attribution(reading: Reading, question: Question, claims: "Claims") -> Attribution:
-    """Values, refined where that is asked, and α of their Hamiltonian."""
-    game = _game(reading)
-    direction, gamma = question.direction(reading.nli.labels), float(question.temperature_factor)
-    refined = question.samples is not None
-    values = game.values(direction.unsqueeze(0), samples=FINE if refined else SAMPLES, seed=question.seed)
-    phi, J = values.shapley[0], values.coupling[0]
-    errors = {"shapley_se": values.shapley_se[0], "banzhaf_se": values.banzhaf_se[0]}
-    nothing, whole = game.base.double(), game.whole
-    off = reading.outputs.centred(whole - reading.logits)
-    diagnostics: dict[str, Any] = {
-        "grounded": game.source,
-        "exact": values.exact,
-        "samples": values.samples,
-        "couplings": "pairs",
-        "gamma": [gamma],
-        "origin": float(nothing @ direction),
-        "outside": 0.0,
-        "total": float((whole - nothing) @ direction),
-        "logit_error": float(off.abs().max()),
-        "r2": game.r2,
-        "ungrounded": game.grounded is False,
-    }
-    if refined:
-        real = InputGame.of(reading, question, game.removal)
-        better = refine(real, game, direction, phi, errors["shapley_se"], question)
-        phi, errors["shapley_se"] = better.shapley, better.se
-        diagnostics |= {"refined": True, "passes": better.passes, "samples": better.passes, "exact": better.exact}
-        diagnostics |= {"origin": better.origin, "total": better.total, "logit_error": 0.0, "reached": better.reached}
-    diagnostics["efficiency_gap"] = abs(float(phi.sum()) - diagnostics["total"])
-    marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(gamma)
-    diagnostics |= {"alpha_exact": marginals.exact, "alpha_converged": marginals.converged}
-    return Attribution(
-        scores=phi,
-        shapley=phi,
-        banzhaf=values.banzhaf[0],
-        interactions=J,
-        swing=claims.swing,
-        rationale=claims.rationale,
-        alpha=marginals.alpha,
-        errors=errors,
-        diagnostics={**diagnostics, **claims.diagnostics},
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Claims:
-    """What is said of single words and of sets, and how it was checked."""
+class Claims(NamedTuple):
+    """What is said of single words and of sets, by their places, and how it was checked."""
 
     swing: tuple[int, ...]
     rationale: tuple[int, ...] | None
     diagnostics: dict[str, Any]
 
 
-def margin_of(logits: Float[Tensor, "... labels"], outputs: Outputs, question: Question) -> Float[Tensor, "... "]:
-    """How far the answer is kept: logit of what is said of the whole less the best other, or target less contrast."""
-    assert question.target is not None
-    return outputs.margin(logits, question.target, question.contrast)
-
-
-def unchecked(reading: Reading, game: WordGame, question: Question) -> Claims:
-    """The same claims on the word of the game alone."""
-    outputs = reading.outputs
-    now, logits = _alone(reading, game, question)
-    margins = margin_of(logits, outputs, question).tolist()
-    swing = tuple(i for i, margin in enumerate(margins) if (margin > 0) != now)
-    rationale = None
-    if now:
-        path, floor = Path.of(game, outputs, question), _floor(reading, game, question)
-        kept = [k for k, margin in path.margins.items() if margin > floor + MARGIN]
-        rationale = path.words(min(kept)) if kept else None
-    becomes = [_said(logits[i], outputs, question) for i in swing]
-    return Claims(swing, rationale, {"checked": False, "check_passes": 0, "swing_to": becomes})
-
-
 @dataclass(frozen=True, eq=False)
-class Path:
-    """Sets of every size, each without the word that the answer misses least in the one before.
-
-    Attributes:
-        order: the words as they go.
-        margins: by the number of words that stay, what the game says of them.
-    """
-
-    order: list[int]
-    margins: dict[int, float]
-
-    @classmethod
-    def of(cls, game: WordGame, outputs: Outputs, question: Question) -> "Path":
-        """By the game alone."""
-        assert question.target is not None
-        order, margins = game.shrunk(outputs.rivals(question.target, question.contrast))
-        return cls(order, dict(zip(range(len(order), 0, -1), margins, strict=True)))
-
-    def words(self, size: int) -> tuple[int, ...]:
-        """The set of so many words, by their places."""
-        return tuple(sorted(self.order[len(self.order) - size :]))
-
-    def coalition(self, size: int) -> Bool[Tensor, "words"]:
-        """The same set, True at its words."""
-        C = torch.zeros(len(self.order), dtype=torch.bool)
-        C[list(self.words(size))] = True
-        return C
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """What is tried on the model: words that the game finds likely to swing, sets that it finds to keep the answer.
-
-    Attributes:
-        now: whether the model decides for the target.
-        singles: places of the words that are taken out one by one.
-        sets: words that are left alone.
-        floor: the margin that a rationale must hold.
-    """
+class Case:
+    """A question about a text, and the game that answers it."""
 
     reading: Reading
     question: Question
-    now: bool
-    singles: list[int]
-    sets: list[Bool[Tensor, "words"]]
-    floor: float
+    game: WordGame
 
     @classmethod
-    def of(cls, reading: Reading, question: Question) -> "Trial":
-        """By what the game says of each word and of sets of every size."""
-        game, outputs = _game(reading), reading.outputs
-        now, logits = _alone(reading, game, question)
-        margin = margin_of(logits, outputs, question)
-        order = (margin if now else -margin).argsort(stable=True).tolist()
-        floor = _floor(reading, game, question)
-        sets = _candidates(game, outputs, question, floor) if now else []
-        return cls(reading, question, now, sorted(order[:SINGLES]), sets, floor)
+    def of(cls, reading: Reading, question: Question) -> "Case":
+        """With the game that the model has for this text."""
+        assert reading.game is not None
+        return cls(reading, question, reading.game)
+
+    def margin(self, logits: Float[Tensor, "... labels"]) -> Float[Tensor, "..."]:
+        """How far the answer is kept: the logit of the target less the best other, or less that of the contrast."""
+        assert self.question.target is not None
+        return self.reading.outputs.margin(logits, self.question.target, self.question.contrast)
+
+    @cached_property
+    def direction(self) -> Float[Tensor, "labels"]:
+        """ℓ = logits @ direction."""
+        return self.question.direction(self.reading.nli.labels)
+
+    @cached_property
+    def decides(self) -> bool:
+        """Whether there is a decision, and it is for the target."""
+        return self.reading.outputs.decides and bool(self.margin(self.reading.logits) > 0)
+
+    @cached_property
+    def without(self) -> Float[Tensor, "words labels"]:
+        """Logits that the game leaves without each word: the model's own are known, it is asked only for the change."""
+        return self.reading.logits + self.game.without - self.game.whole
+
+    @cached_property
+    def floor(self) -> float:
+        """The margin that a rationale must hold: 0, or half of what words add where no word gives the answer too."""
+        nothing, whole = (float(self.margin(z)) for z in (self.game.base.double(), self.reading.logits))
+        return 0.0 if nothing <= 0 or whole <= nothing else (nothing + whole) / 2.0
+
+    @cached_property
+    def path(self) -> tuple[list[int], dict[int, float]]:
+        """Words as the answer misses them, least first; by the number of words that stay, the margin of those."""
+        assert self.question.target is not None
+        order, margins = self.game.shrunk(self.reading.outputs.rivals(self.question.target, self.question.contrast))
+        return order, dict(zip(range(len(order), 0, -1), margins, strict=True))
+
+    def least(self, margin: float) -> int | None:
+        """The size of the smallest set on the path that keeps more than a margin."""
+        return min((size for size, kept in self.path[1].items() if kept > margin), default=None)
+
+    def last(self, size: int) -> tuple[int, ...]:
+        """The set of so many words on the path."""
+        return tuple(sorted(self.path[0][self.game.players - size :]))
+
+    @cached_property
+    def singles(self) -> list[int]:
+        """Words to take out one by one: those that the game finds likely to swing; of a score, to change it most."""
+        if not self.reading.outputs.decides:
+            order = -((self.game.without - self.game.whole) @ self.direction).abs()
+        else:
+            order = self.margin(self.without) * (1 if self.decides else -1)
+        return sorted(order.argsort(stable=True).tolist()[:SINGLES])
+
+    @cached_property
+    def sets(self) -> list[tuple[int, ...]]:
+        """Sets that may keep the answer: the shortest that the game trusts, up to half of the words, then more."""
+        if not self.decides:
+            return []
+        n, half = self.game.players, max(1, self.game.players // 2)
+        least, sure, kept = (self.least(margin) or n for margin in (self.floor, self.floor + MARGIN, 0.0))
+        sizes = [least, sure, half, (min(sure, half) + half) // 2, (kept + half) // 2, (half + n) // 2]
+        return [self.last(size) for size in dict.fromkeys(min(max(size, 1), n) for size in sizes)][:SETS]
 
     @property
     def tried(self) -> Bool[Tensor, "coalitions words"]:
         """The words that stay: without each single, then the sets."""
-        n = len(self.reading.units.read)
-        return torch.stack([*(_without(n, i) for i in self.singles), *self.sets])
+        n = self.game.players
+        alone = torch.zeros(len(self.sets), n, dtype=torch.bool)
+        for row, words in zip(alone, self.sets, strict=True):
+            row[list(words)] = True
+        return torch.cat([~torch.eye(n, dtype=torch.bool)[self.singles], alone])
 
-    def claims(self, answers: Float[Tensor, "coalitions labels"]) -> Claims:
-        """What the model confirms, from its logits of what was tried."""
-        reading, question, singles, outputs = self.reading, self.question, self.singles, self.reading.outputs
-        margins = margin_of(answers, outputs, question)
-        kept = (margins > 0).tolist()
-        swing = tuple(i for place, i in enumerate(singles) if kept[place] != self.now)
-        becomes = [_said(answers[singles.index(i)], outputs, question) for i in swing]
-        rationale = _shortest(self.sets, margins[len(singles) :].tolist(), self.floor)
-        probabilities = outputs.probabilities(answers, reading.nli.temperature)
-        gone = {
-            reading.units.read[i]: dict(zip(outputs.labels, probabilities[place].tolist(), strict=True))
-            for place, i in enumerate(singles)
-        }
-        diagnostics: dict[str, Any] = {"checked": True, "check_passes": len(answers), "swing_to": becomes}
-        diagnostics["without"] = {str(i): p for i, p in gone.items()}  # probabilities without that word
-        diagnostics |= missed(reading, _game(reading), self.tried, answers)
+    def claimed(self) -> Claims:
+        """Swing words and rationale on the word of the game alone."""
+        swing = self._swings(range(self.game.players), self.without)
+        size = self.least(self.floor + MARGIN) if self.decides else None
+        rationale = None if size is None else self.last(size)
+        return Claims(tuple(swing), rationale, {"checked": False, "check_passes": 0, "swing_to": [*swing.values()]})
+
+    def confirmed(self, answers: Float[Tensor, "coalitions labels"]) -> Claims:
+        """What the model confirms, from its logits of what was tried; of a score, what it would be without words."""
+        reading, outputs = self.reading, self.reading.outputs
+        swing = self._swings(self.singles, answers[: len(self.singles)])
+        rationale = self._shortest(answers[len(self.singles) :])
+        probabilities = outputs.probabilities(answers, reading.nli.temperature).tolist()
+        shares = [dict(zip(outputs.labels, row, strict=True)) for row in probabilities]
+        diagnostics: dict[str, Any] = {"checked": True, "check_passes": len(answers), "swing_to": [*swing.values()]}
+        without = zip(self.singles, shares[: len(self.singles)], strict=True)
+        diagnostics["without"] = {str(reading.units.read[i]): share for i, share in without}
+        diagnostics |= self._missed(answers)
         if rationale is not None:
-            place = len(singles) + next(k for k, C in enumerate(self.sets) if _places(C) == rationale)
-            diagnostics["rationale_alone"] = dict(zip(outputs.labels, probabilities[place].tolist(), strict=True))
-        return Claims(swing, rationale, diagnostics)
+            diagnostics["rationale_alone"] = shares[len(self.singles) + self.sets.index(rationale)]
+        return Claims(tuple(swing), rationale, diagnostics)
 
+    def _swings(self, words: Sequence[int], logits: Float[Tensor, "words labels"]) -> dict[int, str]:
+        """Words without which the decision is another, and which; a score decides nothing."""
+        if not self.reading.outputs.decides:
+            return {}
+        assert self.question.target is not None
+        target, contrast = self.question.target, self.question.contrast
+        kept = (self.margin(logits) > 0).tolist()
+        return {
+            word: self.reading.outputs.decision(z, target, contrast)
+            for word, z, keeps in zip(words, logits, kept, strict=True)
+            if keeps != self.decides
+        }
 
-def tried_scores(reading: Reading, game: WordGame, question: Question) -> Claims:
-    """Of a score: what it would be without each of the words that the game gives most, tried for real."""
-    if not question.check:
-        return Claims((), None, {"checked": False, "check_passes": 0, "swing_to": []})
-    direction, n = question.direction(reading.nli.labels), game.players
-    change = (game.without - game.whole) @ direction
-    singles = sorted(change.abs().argsort(descending=True, stable=True).tolist()[:SINGLES])
-    tried = torch.stack([_without(n, i) for i in singles])
-    answers = evaluate(reading, tried, game.removal).double()
-    scores = {
-        str(reading.units.read[i]): dict(zip(reading.nli.labels, row, strict=True))
-        for i, row in zip(singles, answers.tolist(), strict=True)
-    }
-    told: dict[str, Any] = {"checked": True, "check_passes": len(singles), "swing_to": [], "without": scores}
-    return Claims((), None, {**told, **missed(reading, game, tried, answers)})
+    def _shortest(self, answers: Float[Tensor, "sets labels"]) -> tuple[int, ...] | None:
+        """The shortest set that holds the floor; if it has more than half of the words, the shortest that decides."""
+        if not self.sets:
+            return None
+        tried, few = list(zip(self.sets, self.margin(answers).tolist(), strict=True)), self.game.players // 2
+        firm, weak = ([words for words, margin in tried if margin > least] for least in (self.floor, 0.0))
+        short = [words for words in firm if len(words) <= few] or [words for words in weak if len(words) <= few]
+        return min(short or firm or weak, key=len, default=None)
 
+    def _missed(self, answers: Float[Tensor, "sets labels"]) -> dict[str, Any]:
+        """How far a fitted game is off on the sets that were tried, and whether that is more than it usually was.
 
-def missed(
-    reading: Reading, game: WordGame, tried: Bool[Tensor, "sets words"], answers: Float[Tensor, "sets labels"]
-) -> dict[str, Any]:
-    """How far a fitted game is off on the sets that were tried, and whether that is more than it usually was.
+        Returns:
+            check_error: root mean square over sets and labels, in logits; check_limit: what all but a twentieth of the
+            held-out texts had, None where too few were held out; unlike: whether the one is beyond the other.
+        """
+        game = self.game
+        if game.source != "explainer":
+            return {}
+        error = float(self.reading.outputs.centred(game.logits(self.tried) - answers).square().mean().sqrt())
+        unlike = None if game.limit is None else error > game.limit
+        return {"check_error": error, "check_limit": game.limit, "unlike": unlike}
 
-    Returns:
-        check_error: root mean square over sets and labels, in logits; check_limit: what all but a twentieth of the
-        held-out texts had, None where too few were held out; unlike: whether the one is beyond the other.
-    """
-    if game.source != "explainer":
-        return {}
-    gap = reading.outputs.centred(game.logits(tried) - answers)
-    error = float(gap.square().mean().sqrt())
-    unlike = None if game.limit is None else error > game.limit
-    return {"check_error": error, "check_limit": game.limit, "unlike": unlike}
-
-
-def _alone(reading: Reading, game: WordGame, question: Question) -> tuple[bool, Float[Tensor, "words labels"]]:
-    """Whether the model decides for the target, and the logits that the game leaves without each word.
-
-    The model's own logits are known; the game is asked only for the change.
-    """
-    own = reading.logits
-    return bool(margin_of(own, reading.outputs, question) > 0), own + game.without - game.whole
-
-
-def _floor(reading: Reading, game: WordGame, question: Question) -> float:
-    """The margin that a rationale must hold: 0, or half of what words add where no word at all gives the answer too."""
-    nothing, whole = (float(margin_of(z, reading.outputs, question)) for z in (game.base.double(), reading.logits))
-    return 0.0 if nothing <= 0 or whole <= nothing else (nothing + whole) / 2.0
-
-
-def _candidates(game: WordGame, outputs: Outputs, question: Question, floor: float) -> list[Bool[Tensor, "words"]]:
-    """Sets that may keep the answer, the shortest that the game trusts first; up to half of the words, then more."""
-    path, n = Path.of(game, outputs, question), game.players
-    margins = path.margins
-    least = min((k for k, m in margins.items() if m > floor), default=n)
-    sure = min((k for k, m in margins.items() if m > floor + MARGIN), default=n)
-    kept, half = min((k for k, m in margins.items() if m > 0), default=n), max(1, n // 2)
-    sizes = [least, sure, half, (min(sure, half) + half) // 2, (kept + half) // 2, (half + n) // 2]
-    return [path.coalition(k) for k in dict.fromkeys(min(max(k, 1), n) for k in sizes)][:SETS]
-
-
-def _shortest(sets: list[Bool[Tensor, "words"]], margins: list[float], floor: float) -> tuple[int, ...] | None:
-    """The shortest set that holds the floor; if that takes more than half of the words, the shortest that decides."""
-    if not any(margin > 0 for margin in margins):
-        return None
-    few = len(sets[0]) // 2
-    firm = [C for C, margin in zip(sets, margins, strict=True) if margin > floor]
-    weak = [C for C, margin in zip(sets, margins, strict=True) if margin > 0]
-    short = [C for C in firm if int(C.sum()) <= few] or [C for C in weak if int(C.sum()) <= few]
-    return _places(min(short or firm or weak, key=lambda C: int(C.sum())))
-
-
-def _said(logits: Float[Tensor, "labels"], outputs: Outputs, question: Question) -> str:
-    """The label that the logits decide for, among those that the question is about."""
-    assert question.target is not None
-    return outputs.decision(logits, question.target, question.contrast)
-
-
-def _without(n: int, i: int) -> Bool[Tensor, "words"]:
-    C = torch.ones(n, dtype=torch.bool)
-    C[i] = False
-    return C
-
-
-def _places(C: Bool[Tensor, "words"]) -> tuple[int, ...]:
-    return tuple(C.nonzero().flatten().tolist())
+    def attribution(self, claims: Claims) -> Attribution:
+        """Values, refined where that is asked, and α of their Hamiltonian."""
+        reading, question, game, direction = self.reading, self.question, self.game, self.direction
+        gamma, refined = float(question.temperature_factor), question.samples is not None
+        values = game.values(direction.unsqueeze(0), samples=FINE if refined else SAMPLES, seed=question.seed)
+        phi, J = values.shapley[0], values.coupling[0]
+        errors = {"shapley_se": values.shapley_se[0], "banzhaf_se": values.banzhaf_se[0]}
+        nothing, whole = game.base.double(), game.whole
+        diagnostics: dict[str, Any] = {"grounded": game.source, "exact": values.exact, "samples": values.samples}
+        diagnostics |= {"couplings": "pairs", "gamma": [gamma], "origin": float(nothing @ direction), "outside": 0.0}
+        diagnostics["total"] = float((whole - nothing) @ direction)
+        diagnostics["logit_error"] = float(reading.outputs.centred(whole - reading.logits).abs().max())
+        diagnostics |= {"r2": game.r2, "ungrounded": game.grounded is False}
+        if refined:
+            real = InputGame.of(reading, question, game.removal)
+            better = refine(real, game, direction, phi, errors["shapley_se"], question)
+            phi, errors["shapley_se"] = better.shapley, better.se
+            diagnostics |= {"refined": True, "passes": better.passes, "samples": better.passes, "exact": better.exact}
+            diagnostics |= {"origin": better.origin, "total": better.total, "logit_error": 0.0}
+            diagnostics["reached"] = better.reached
+        diagnostics["efficiency_gap"] = abs(float(phi.sum()) - diagnostics["total"])
+        marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(gamma)
+        diagnostics |= {"alpha_exact": marginals.exact, "alpha_converged": marginals.converged}
+        return Attribution(
+            scores=phi,
+            shapley=phi,
+            banzhaf=values.banzhaf[0],
+            interactions=J,
+            swing=claims.swing,
+            rationale=claims.rationale,
+            alpha=marginals.alpha,
+            errors=errors,
+            diagnostics={**diagnostics, **claims.diagnostics},
+        )

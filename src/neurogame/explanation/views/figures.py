@@ -1,6 +1,6 @@
 """An explanation as figures for a paper: sentence, matrix, network, trajectory, lambda. PNG or SVG by suffix.
 
-What is drawn and where comes from `summary`, `network` and `trajectory`, as for the page. matplotlib is imported when
+What is drawn and where comes from `summary` and `drawing`, as for the page. matplotlib is imported when
 something is drawn, without pyplot and its global state. Its fonts lack many scripts; what they lack is a box.
 """
 
@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from neurogame.explanation import summary
-from neurogame.explanation.views import network, trajectory
-from neurogame.explanation.views.drawing import DRAWING, words_of
-from neurogame.explanation.views.markup import direction
+from neurogame.explanation.views import drawing
+from neurogame.explanation.views.drawing import DRAWING, first_side, paths_of, strongest, words_of
 from neurogame.extras import need
 from neurogame.printing import cut
 from neurogame.validation import check_choice
@@ -54,13 +52,13 @@ def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = No
     if goal is not None:
         figure_format(goal)
     check(ex, kind)
-    # dashes as long on a thick line as on a thin one
-    with _quiet(), need("matplotlib", "explain").rc_context({"lines.scale_dashes": False}):
+    options = {"lines.scale_dashes": False}  # dashes as long on a thick line as on a thin one
+    options |= {"svg.fonttype": "none", "svg.hashsalt": "neurogame"}  # text as text, the same ids in every file
+    with warnings.catch_warnings(), need("matplotlib", "explain").rc_context(options):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # such letters are drawn as boxes
         canvas = _PAINTERS[kind](ex)
         if goal is not None:
-            # text as text, and fixed ids: the same explanation gives the same file
-            with need("matplotlib", "explain").rc_context({"svg.fonttype": "none", "svg.hashsalt": "neurogame"}):
-                save_figure(canvas, goal, dpi=200, bbox_inches="tight")
+            save_figure(canvas, goal, dpi=200, bbox_inches="tight")
     return canvas
 
 
@@ -68,20 +66,12 @@ def check(ex: Explanation, kind: str) -> None:
     """A figure needs what it shows."""
     lacks = {
         "matrix": "" if ex.interactions is not None and len(words_of(ex)) > 1 else "interactions",
-        "network": "" if network.strongest(ex, words_of(ex)) else "interaction above its error",
-        "trajectory": "" if trajectory.lines(ex) else "trajectory of the spins",
+        "network": "" if strongest(ex, words_of(ex)) else "interaction above its error",
+        "trajectory": "" if paths_of(ex) else "trajectory of the spins",
         "lambda": "" if ex.gate is not None else "gate λ",
     }.get(kind, "")
     if lacks:
         raise ValueError(f"kind = {kind!r}: an explanation by {ex.method!r} of this {summary.noun(ex)} has no {lacks}")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Missing letters are drawn as boxes; a warning for each would say nothing more."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        yield
 
 
 def _canvas(width: float, height: float) -> Any:
@@ -102,19 +92,18 @@ def _wide(word: str, size: float, weight: str = "normal") -> float:
 
 def _sentence(ex: Explanation) -> Any:
     """The texts, each word on the colour of its score, the strong ones with their number."""
-    largest = max(map(abs, ex.scores), default=0.0) or 1.0
-    digits = summary.digits(ex.scores)
+    shares = summary.shares(ex)
     boxes, y = list[tuple[float, float, str, int | None, bool]](), 0.0
     for side, sentence in ex.parts:
-        x, leftwards = 0.0, direction(sentence) == "rtl"
+        x, leftwards = 0.0, drawing.direction(sentence) == "rtl"
         boxes.append((0.0, y, side, None, False))
         y += 0.24
         for run in summary.passages(ex, side):
             i = run[0] if len(run) == 1 else None
             name = f"… {len(run)} words not read …" if i is None else cut(ex.words[i], 40)
             width = _wide(name, _TEXT, "bold" if i in ex.swing else "normal") + 0.12
-            if i is not None and abs(ex.scores[i]) >= DRAWING.strong * largest:  # a number needs room as well
-                width = max(width, _wide(summary.signed(ex.scores[i], digits), _TINY) + 0.08)
+            if i is not None and abs(shares[i]) >= DRAWING.strong:  # a number needs room as well
+                width = max(width, _wide(summary.score(ex, i), _TINY) + 0.08)
             if x and x + width > _WIDTH:
                 x, y = 0.0, y + 0.46
             boxes.append((_WIDTH - x if leftwards else x, y, name.replace("$", r"\$"), i, leftwards))
@@ -123,14 +112,14 @@ def _sentence(ex: Explanation) -> Any:
     canvas = _canvas(_WIDTH + 0.2, y + 0.1)
     axes = canvas.add_subplot()
     for x, y, name, i, leftwards in boxes:
-        share = 0.0 if i is None else ex.scores[i] / largest
+        share = 0.0 if i is None else shares[i]
         back = {"facecolor": (FOR if share > 0 else AGAINST, 0.55 * abs(share)), "edgecolor": "none", "pad": 2.0}
         colour = SOFT if i is None or i in summary.unread(ex) else INK
         weight = "bold" if i in ex.swing else "normal"
         place = {"va": "center", "ha": "right" if leftwards else "left"}
         axes.text(x, y, name, fontsize=_TEXT, color=colour, weight=weight, bbox=back if share else None, **place)
         if abs(share) >= DRAWING.strong:
-            axes.text(x, y + 0.17, summary.signed(ex.scores[i or 0], digits), fontsize=_TINY, color=SOFT, **place)
+            axes.text(x, y + 0.17, summary.score(ex, i or 0), fontsize=_TINY, color=SOFT, **place)
     return _bare(canvas, axes, (-0.05, _WIDTH + 0.1), (canvas.get_figheight() - 0.2, -0.15))
 
 
@@ -155,7 +144,7 @@ def _matrix(ex: Explanation) -> Any:
     axes.set_xticks(range(len(shown)), names, rotation=90, fontsize=_SMALL)
     axes.set_yticks(range(len(shown)), names, fontsize=_SMALL)
     axes.tick_params(length=0)
-    first = sum(ex.sides[i] == ex.parts[0][0] for i in shown)
+    first = first_side(ex, shown)
     if 0 < first < len(shown):
         axes.axhline(first - 0.5, color=INK, linewidth=0.8)
         axes.axvline(first - 0.5, color=INK, linewidth=0.8)
@@ -173,7 +162,7 @@ def _matrix(ex: Explanation) -> Any:
 def _network(ex: Explanation) -> Any:
     """The ring of the page."""
     shown = words_of(ex)
-    lines, (angles, arcs) = network.strongest(ex, shown), network.ring(ex, shown)
+    lines, (angles, arcs), shares = strongest(ex, shown), drawing.ring(ex, shown), summary.shares(ex)
     patches, paths = need("matplotlib.patches", "explain"), need("matplotlib.path", "explain")
     canvas = _canvas(4.6, 4.6)
     axes = canvas.add_subplot(aspect="equal")
@@ -188,22 +177,11 @@ def _network(ex: Explanation) -> Any:
         share = abs(pair.value / lines[0].value)
         look = {"edgecolor": FOR if pair.value > 0 else AGAINST, "linestyle": "-" if pair.value > 0 else (0, (3, 2))}
         axes.add_patch(patches.PathPatch(curve, fill=False, linewidth=0.6 + 3 * share, alpha=0.3 + 0.6 * share, **look))
-    largest = max(map(abs, ex.scores)) or 1.0
     for i, (x, y) in places.items():
-        left, share = x < 0, ex.scores[i] / largest
-        axes.plot(x, y, "o", color=FOR if share > 0 else AGAINST, markersize=3 + 4 * abs(share))
-        turn = -math.degrees(angles[i]) + 180 * left  # angles run clockwise, text turns the other way
-        axes.text(
-            1.09 * x,
-            1.09 * y,
-            _plain(summary.name(ex, i), 14),
-            rotation=turn,
-            rotation_mode="anchor",
-            va="center",
-            ha="right" if left else "left",
-            fontsize=_SMALL,
-            color=INK,
-        )
+        axes.plot(x, y, "o", color=FOR if shares[i] > 0 else AGAINST, markersize=3 + 4 * abs(shares[i]))
+        turn = -math.degrees(angles[i]) + 180 * (x < 0)  # angles run clockwise, text turns the other way
+        look = {"rotation": turn, "rotation_mode": "anchor", "va": "center", "ha": "right" if x < 0 else "left"}
+        axes.text(1.09 * x, 1.09 * y, _plain(summary.name(ex, i), 14), fontsize=_SMALL, color=INK, **look)
     room = 1.15 + 0.085 * max(len(cut(summary.name(ex, i), 14)) for i in shown)
     for (side, _), y in zip(ex.parts, (-room, room), strict=False):
         if len(ex.parts) > 1 and side in {ex.sides[i] for i in shown}:
@@ -213,34 +191,19 @@ def _network(ex: Explanation) -> Any:
 
 def _trajectory(ex: Explanation) -> Any:
     """α after each update, each line with its word at the end."""
-    paths = trajectory.lines(ex)
-    low, high = trajectory.bounds(paths)
+    paths = paths_of(ex)
+    low, high = drawing.bounds(paths)
     canvas = _canvas(_WIDTH, 3.2)
     axes = canvas.add_subplot()
     updates = len(next(iter(paths.values()))) - 1
-    heights = trajectory.apart({i: path[-1] for i, path in paths.items()}, 0.062 * (high - low), low, high)
+    heights = drawing.apart({i: path[-1] for i, path in paths.items()}, 0.062 * (high - low), low, high)
+    leader = {"arrowstyle": "-", "color": "0.75", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
     for i, path in paths.items():
         first = ex.sides[i] == ex.parts[0][0]
         axes.plot(range(len(path)), path, color=INK if first else FOR, linestyle="-" if first else "--", linewidth=1)
-        axes.annotate(
-            _plain(summary.name(ex, i), 16),
-            (updates, path[-1]),
-            (1.03, (heights[i] - low) / (high - low)),
-            "data",
-            "axes fraction",
-            fontsize=_SMALL,
-            va="center",
-            color=INK,
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": "0.75",
-                "linewidth": 0.6,
-                "shrinkA": 1,
-                "shrinkB": 0,
-                "relpos": (0, 0.5),
-            },
-        )
+        name, place = _plain(summary.name(ex, i), 16), (1.03, (heights[i] - low) / (high - low))
+        look = {"fontsize": _SMALL, "va": "center", "color": INK, "annotation_clip": False, "arrowprops": leader}
+        axes.annotate(name, (updates, path[-1]), place, "data", "axes fraction", **look)
     axes.set(xlim=(0, max(updates, 1)), ylim=(low, high))
     which = "" if len(ex.parts) == 1 else " (solid: premise, dashed: hypothesis)"
     axes.set_xlabel(f"update{which}", fontsize=_SMALL)
@@ -258,7 +221,7 @@ def _lambda(ex: Explanation) -> Any:
         axes.plot(range(len(shown)), [row[i] for i in shown], ".", color=SOFT, markersize=2.5, alpha=0.5)
     axes.plot(range(len(shown)), [ex.gate[i] for i in shown], "_", color=FOR, markersize=9, markeredgewidth=2)
     axes.axhline(0.5, color="0.8", linewidth=0.8, zorder=0)
-    first = sum(ex.sides[i] == ex.parts[0][0] for i in shown)
+    first = first_side(ex, shown)
     if 0 < first < len(shown):
         axes.axvline(first - 0.5, color="0.6", linewidth=0.8, zorder=0)
     axes.set_xticks(range(len(shown)), [_plain(summary.name(ex, i), 14) for i in shown], rotation=90)

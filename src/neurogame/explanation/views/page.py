@@ -1,27 +1,33 @@
 """An explanation as one HTML file that needs nothing else: no script, no network, no fonts; light, dark, on a phone.
 
-`templates/explanation.html` has the markup, here is what goes into it. All text of a user goes through `markup.text`,
-once. Signs are never in colour alone: numbers, + and −, solid and dashed lines say the same.
+`templates/explanation.html` has the markup and the words around the numbers, here is what goes into it. Templates
+escape what they are given; all text of a user goes through `text`, once. Signs are never in colour alone: numbers, +
+and −, solid and dashed lines say the same.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
 from neurogame.explanation import summary
-from neurogame.explanation.views import markup
-from neurogame.explanation.views.drawing import DRAWING, plus_minus
-from neurogame.explanation.views.layer import layer
-from neurogame.explanation.views.matrix import matrix
-from neurogame.explanation.views.network import network
-from neurogame.printing import cut
+from neurogame.explanation.views.drawing import DRAWING, direction, matrix, network, trajectory
+from neurogame.printing import cut, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from neurogame.explanation.record import Explanation
 
+_HERE = Path(__file__).parent
+_TITLE = 60  # characters of a text in a title
 _ROWS = 12  # words in a table, the rest is folded
+_OPEN = 18  # rows of the layer's table, up to which it is open from the start
 _LISTED = 24  # entries of a list
 _UNLISTED = {"shapley_se", "banzhaf_se", "unread", "trajectory", "without", "rationale_alone"}  # per word, or drawn
 
@@ -34,112 +40,47 @@ def page(ex: Explanation, *, back: Mapping[str, Any] | None = None) -> str:
         back: for a page among others: `href` of their index, its number of `rows`, and the numbers of the pages
             `before` and `after`, None where there is none.
     """
-    title = f"{ex.prediction.label}: {' / '.join(markup.short(text) for _, text in ex.parts)}"
-    return markup.render("page.html", title=title, back=back, **_parts(ex))
+    title = f"{ex.prediction.label}: {' / '.join(short(text) for _, text in ex.parts)}"
+    return render("page.html", title=title, back=back, **_parts(ex))
 
 
 def fragment(ex: Explanation) -> str:
     """The same for a notebook: styles that touch nothing around them."""
-    return markup.render("fragment.html", **_parts(ex))
+    return render("fragment.html", **_parts(ex))
 
 
-def _parts(ex: Explanation) -> dict[str, Any]:
-    digits = summary.digits(ex.scores)
-    largest = max(map(abs, ex.scores), default=0.0) or 1.0
-    rows = [
-        {
-            "i": i,
-            "share": ex.scores[i] / largest,
-            "score": summary.signed(ex.scores[i], digits),
-            "value": f"{summary.signed(ex.scores[i], digits)}{plus_minus(ex, i, digits)}",
-        }
-        for i in summary.ranked(ex)
-    ]
-    first = _ROWS if len(rows) > _ROWS + 3 else len(rows)  # a last row or two are not worth a fold
-    pairs = dict(zip(("Synergies", "Antagonisms"), summary.pairs(ex, 5), strict=True))
-    return {
-        "ex": ex,
-        "model": str(ex.diagnostics.get("model", "")),
-        "warnings": summary.warnings(ex),
-        "sides": sides(ex),
-        "answers": summary.answers(ex),
-        "checks": summary.checks(ex),
-        "marks": _marks(ex),
-        "swings": list(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)),
-        "reading": _reading(ex),
-        "digits": digits,
-        "rows": rows[:first],
-        "folded": rows[first:],
-        "every": rows,
-        "strongest": list(pairs.items()),
-        "pair_digits": summary.digits([pair.value for some in pairs.values() for pair in some]),
-        "network": None if ex.interactions is None else network(ex),
-        "matrix": None if ex.interactions is None else matrix(ex),
-        "layer": layer(ex),
-        "diagnostics": [(n.replace("_", " "), _value(x)) for n, x in ex.diagnostics.items() if n not in _UNLISTED],
-    }
+def render(template: str, **values: Any) -> Markup:
+    """A file of `templates`, filled in; every value is escaped unless it is `Markup` already."""
+    return Markup(_environment().get_template(template).render(**values))  # noqa: S704  autoescape is on
 
 
-def sides(ex: Explanation) -> list[dict[str, Any]]:
-    """The texts for the macro `heat_map`: each word that counts on its colour."""
-    largest = max(map(abs, ex.scores), default=0.0) or 1.0
-    digits = summary.digits(ex.scores)
-    return [
-        {
-            "name": side,
-            "direction": markup.direction(sentence),
-            "words": [
-                _word(ex, run[0], largest, digits) if len(run) == 1 else {"count": len(run)}
-                for run in summary.passages(ex, side)
-            ],
-        }
-        for side, sentence in ex.parts
-    ]
-
-
-def _word(ex: Explanation, i: int, largest: float, digits: int) -> dict[str, Any]:
-    share, number = ex.scores[i] / largest, summary.signed(ex.scores[i], digits)
-    strong = abs(share) >= DRAWING.strong
-    sign = [] if abs(share) < DRAWING.weak else ["for" if share > 0 else "against"]
-    names = ["w", *sign, *["strong"] * strong, *["swing"] * (i in ex.swing)]
-    return {
-        "count": 0,
-        "text": markup.text(ex.words[i], 60),
-        "unread": i in summary.unread(ex),
-        "names": " ".join(names),
-        "shade": DRAWING.tint(share),
-        "title": f"{number}{plus_minus(ex, i, digits)}",
-    }
-
-
-def _marks(ex: Explanation) -> list[tuple[str, str, str]]:
-    """The legend: look, sign, meaning."""
-    against, for_it = summary.poles(ex)
-    marks = [("w for strong", "+", for_it), ("w against strong", "−", against)]
-    marks += [("w swing", "word", "swing word")] if ex.swing else []
-    marks += [("w unread", "word", "not read")] if summary.unread(ex) else []
-    return marks
-
-
-def _reading(ex: Explanation) -> str:
-    """How the scores add up."""
-    total, outside = ex.diagnostics.get("total"), ex.diagnostics.get("outside")
-    if total is None or outside is None:
-        return f"{summary.question(ex)}, as the method “{ex.method}” has it."
-    words, faded = summary.signed(sum(ex.scores)), ex.diagnostics.get("faded")
-    gap = ex.diagnostics.get("efficiency_gap") or 0.0
-    up_to = f", up to an error of {gap:.2g}" if gap >= 0.005 else ""
-    if faded is not None:
-        return (
-            f"Fair shares: the words together hold {words}, what the logit gains from {summary.percent(faded)} of each "
-            f"word to all of it{up_to}."
-        )
-    name = "score" if summary.is_score(ex) else "logit"
-    whole = "the norm of all words together" if ex.target is None else f"the {name}, counted from an empty input"
-    return (
-        f"Fair shares: the words together hold {words} and the special tokens {summary.signed(outside)}; that is "
-        f"{summary.signed(total)}, {whole}{up_to}."
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    environment.filters |= {"text": text, "printable": printable, "value": _value}
+    environment.filters |= {"signed": summary.signed, "count": summary.counted}
+    environment.globals |= {"summary": summary, "style": _style, "drawing": DRAWING, "unlisted": _UNLISTED}
+    return environment
+
+
+def _style() -> Markup:
+    return Markup((_HERE.parent / "page.css").read_text(encoding="utf-8"))  # noqa: S704  a file of ours
+
+
+def text(word: str, most: int | None = None) -> Markup:
+    """A user's text, escaped, in a direction of its own; cut after `most` characters."""
+    return Markup("<bdi>{}</bdi>").format(printable(word) if most is None else cut(word, most))
+
+
+def short(sentence: str) -> str:
+    """The beginning of a text, in one line."""
+    return cut(" ".join(sentence[: 4 * _TITLE].split()), _TITLE)
 
 
 def _value(value: Any) -> str:
@@ -151,3 +92,62 @@ def _value(value: Any) -> str:
         rest = f" … and {len(value) - _LISTED} more" if len(value) > _LISTED else ""
         return ", ".join(_value(entry) for entry in value[:_LISTED]) + rest or "none"
     return "–" if value is None else cut(str(value), 200)
+
+
+def _parts(ex: Explanation) -> dict[str, Any]:
+    ranked = summary.ranked(ex)
+    first = _ROWS if len(ranked) > _ROWS + 3 else len(ranked)  # a last row or two are not worth a fold
+    pairs = dict(zip(("Synergies", "Antagonisms"), summary.pairs(ex, 5), strict=True))
+    return {
+        "ex": ex,
+        "facts": ex.diagnostics,
+        "sides": sides(ex),
+        "swings": list(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)),
+        "shares": summary.shares(ex),
+        "rows": ranked[:first],
+        "folded": ranked[first:],
+        "strongest": list(pairs.items()),
+        "pair_digits": summary.digits([pair.value for some in pairs.values() for pair in some]),
+        "network": network(ex),
+        "matrix": matrix(ex),
+        "layer": _layer(ex),
+    }
+
+
+def sides(ex: Explanation) -> list[dict[str, Any]]:
+    """The texts for the macro `heat_map`: each word that counts on its colour."""
+    shares, silent = summary.shares(ex), summary.unread(ex)
+
+    def word(i: int) -> dict[str, Any]:
+        strong, weak = abs(shares[i]) >= DRAWING.strong, abs(shares[i]) < DRAWING.weak
+        sign = [] if weak else ["for" if shares[i] > 0 else "against"]
+        names = " ".join(["w", *sign, *["strong"] * strong, *["swing"] * (i in ex.swing)])
+        drawn = {"count": 0, "text": text(ex.words[i], 60), "unread": i in silent, "names": names}
+        return drawn | {"shade": DRAWING.tint(shares[i]), "title": summary.score(ex, i) + summary.plus_minus(ex, i)}
+
+    return [
+        {
+            "name": side,
+            "direction": direction(sentence),
+            "words": [word(run[0]) if len(run) == 1 else {"count": len(run)} for run in summary.passages(ex, side)],
+        }
+        for side, sentence in ex.parts
+    ]
+
+
+def _layer(ex: Explanation) -> dict[str, Any] | None:
+    """What the layer itself says of each word, facts of the forward pass; None for a model without weights of words."""
+    if ex.alpha is None:
+        return None
+    columns = {"field J": ex.field, "gate λ": ex.gate, "α": ex.alpha}
+    silent = summary.unread(ex)
+    read = [i for i in range(len(ex.words)) if i not in silent]
+    by_side = [(side, list(run)) for side, run in groupby(read, lambda i: ex.sides[i])]
+    return {
+        "columns": [(name, column) for name, column in columns.items() if column],
+        "sides": by_side,
+        "open": len(read) + len(by_side) <= _OPEN,
+        "largest": max(map(abs, ex.field or ()), default=0.0) or 1.0,
+        "most": 1.0 if ex.field is not None else max(ex.alpha) or 1.0,  # weights of a control need not reach 1
+        "trajectory": trajectory(ex),
+    }

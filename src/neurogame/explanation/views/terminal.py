@@ -19,13 +19,14 @@ from rich.table import Table
 from rich.text import Text
 
 from neurogame.explanation import summary
-from neurogame.explanation.views.drawing import DRAWING, plus_minus
+from neurogame.explanation.views.drawing import DRAWING
 from neurogame.printing import cut, printable
 
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation
 
 FOR, AGAINST = (43, 108, 176), (192, 86, 33)  # blue and orange: distinguishable with any colour vision
+_ROWS = 8  # words in the table
 _DEEP = 0.9  # of the largest score
 _NARROW, _WIDE = 64, 96  # columns: below, no columns of the layer; from there on, sides in full
 
@@ -35,7 +36,6 @@ class View:
     """What `rich` prints: knows the width and the colours when it is asked."""
 
     explanation: Explanation
-    count: int = 8  # words in the table
     details: bool = False  # whether values of the games, errors and diagnostics are printed
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -60,7 +60,7 @@ class View:
         yield from _sentences(ex, colour=colour)
         yield Text()
         yield _legend(ex, colour=colour, details=self.details)
-        yield _table(ex, self.count, options.max_width, bar, narrow=narrow, details=self.details)
+        yield _table(ex, options.max_width, bar, narrow=narrow, details=self.details)
         yield Text()
         yield _remarks(ex, narrow=narrow, details=self.details)
         yield Text()
@@ -93,23 +93,25 @@ def _probabilities(ex: Explanation, width: int, bar: str) -> Table:
 
 def _sentences(ex: Explanation, *, colour: bool) -> Iterator[RenderableType]:
     """Premise and hypothesis, or the text, each word coloured by its signed score, or followed by it."""
+    shares = summary.shares(ex)
     for side, _ in ex.parts:
         words = [
-            _word(ex, run[0], colour=colour) if len(run) == 1 else Text(f"[… {len(run)} words not read …]", style="dim")
+            _word(ex, run[0], shares[run[0]], colour=colour)
+            if len(run) == 1
+            else Text(f"[… {len(run)} words not read …]", style="dim")
             for run in summary.passages(ex, side)
         ]
         yield Text(side, style="dim")
         yield Padding(Text(" ").join(words) if words else Text("(empty)", style="dim"), (0, 0, 0, 2))
 
 
-def _word(ex: Explanation, i: int, *, colour: bool) -> Text:
-    share = ex.scores[i] / (max(map(abs, ex.scores)) or 1.0)
+def _word(ex: Explanation, i: int, share: float, *, colour: bool) -> Text:
     silent = i in summary.unread(ex)
     style = _style(share, swings=i in ex.swing, silent=silent) if colour else ""
     before, core, after = ex.words[i].partition(summary.name(ex, i))  # punctuation has no colour of its own
     word = Text(cut(before)) + Text(cut(core), style) + Text(cut(after))
     if not colour and (silent or abs(share) >= DRAWING.weak):
-        word.append("(not read)" if silent else f"({summary.signed(ex.scores[i], summary.digits(ex.scores))})")
+        word.append("(not read)" if silent else f"({summary.score(ex, i)})")
     return word
 
 
@@ -134,39 +136,32 @@ def _style(share: float, *, swings: bool, silent: bool) -> Style:
     return Style(color=text, bgcolor=f"rgb({red},{green},{blue})", underline=swings, bold=swings)
 
 
-def _table(ex: Explanation, count: int, width: int, bar: str, *, narrow: bool, details: bool) -> Table:
+def _table(ex: Explanation, width: int, bar: str, *, narrow: bool, details: bool) -> Table:
     """The strongest words: score and a bar; in detail with its standard error and what the layer says of them."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column(
-        summary.unit(ex), overflow="ellipsis", no_wrap=True, max_width=max(8, width // (4 if narrow else 5))
-    )
+    widest = max(8, width // (4 if narrow else 5))
+    table.add_column(summary.unit(ex), overflow="ellipsis", no_wrap=True, max_width=widest)
     if ex.text is None:
         table.add_column("in", no_wrap=True)
-    errors = details and any(plus_minus(ex, i, 2) for i in range(len(ex.words)))
+    errors = details and any(summary.plus_minus(ex, i) for i in range(len(ex.words)))
     table.add_column("score ± error" if errors else "score", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     layer = {} if narrow or not details else {"Banzhaf": ex.banzhaf, "α": ex.alpha, "field": ex.field}
     extras = {name: column for name, column in layer.items() if column is not None}
     for name in extras:
         table.add_column(name, justify="right", no_wrap=True)
-    digits = summary.digits(ex.scores)
-    room = max(4, min(12, width - (52 if narrow else 76)))
-    largest = max(map(abs, ex.scores), default=0.0) or 1.0
-    for i in summary.ranked(ex, count):
-        share = ex.scores[i] / largest
-        colour = "rgb({},{},{})".format(*(FOR if share > 0 else AGAINST))
-        table.add_row(
-            Text(cut(summary.name(ex, i)), "bold" if i in ex.swing else ""),
-            *([Text(ex.sides[i][0].upper() if width < _WIDE else ex.sides[i])] if ex.text is None else []),
-            Text(f"{summary.signed(ex.scores[i], digits)}{plus_minus(ex, i, digits) if errors else ''}"),
-            Text(bar * max(1, round(abs(share) * room)), colour),
-            *(
-                Text(
-                    f"{column[i]:.2f}" if name == "α" else summary.signed(column[i], digits if name == "Banzhaf" else 2)
-                )
-                for name, column in extras.items()
-            ),
-        )
+    digits = {"Banzhaf": summary.digits(ex.scores), "field": 2}
+    room, shares = max(4, min(12, width - (52 if narrow else 76))), summary.shares(ex)
+    for i in summary.ranked(ex, _ROWS):
+        cells = [Text(cut(summary.name(ex, i)), "bold" if i in ex.swing else "")]
+        if ex.text is None:
+            cells.append(Text(ex.sides[i][0].upper() if width < _WIDE else ex.sides[i]))
+        cells.append(Text(summary.score(ex, i) + (summary.plus_minus(ex, i) if errors else "")))
+        colour = "rgb({},{},{})".format(*(FOR if shares[i] > 0 else AGAINST))
+        cells.append(Text(bar * max(1, round(abs(shares[i]) * room)), colour))
+        for name, column in extras.items():
+            cells.append(Text(f"{column[i]:.2f}" if name == "α" else summary.signed(column[i], digits[name])))
+        table.add_row(*cells)
     return table
 
 
@@ -180,9 +175,8 @@ def _remarks(ex: Explanation, *, narrow: bool, details: bool) -> RenderableType:
         lines["rationale"] = [" ".join(summary.placed(ex, i) for i in ex.rationale)]
     for name, some in zip(("synergies", "antagonisms") if details else ("together", "either"), pairs, strict=True):
         lines[name] = [
-            f"{summary.placed(ex, pair.i)} × {summary.placed(ex, pair.j)}"
-            + (f" {summary.signed(pair.value, digits)}" if details else "")
-            for pair in some
+            f"{summary.placed(ex, i)} × {summary.placed(ex, j)}{f' {summary.signed(J, digits)}' if details else ''}"
+            for i, j, J in some
         ]
     shown = {name: entries for name, entries in lines.items() if entries}
     if narrow:
