@@ -25,6 +25,7 @@ from neurogame.data.fragments import PROBES, probe
 from neurogame.evaluation import Report, evaluate
 from neurogame.modeling.loading import quiet
 from neurogame.nli import load
+from neurogame_bench import shipping
 
 SETS = ("snli/dev", "snli/test", "mnli/matched", "mnli/mismatched", "hans", "sick/test", "snli_hard/dev")
 TARGETS = {  # accuracy, %
@@ -222,7 +223,7 @@ def main() -> None:
     mixture = json.loads((args.mixture / "mixture.json").read_text())
     target = embedded.FOLDER
     shutil.rmtree(target, ignore_errors=True)
-    embedded.pack(args.run / "model", target, {"NOTICE": NOTICE.format(**about)})
+    shipping.pack(args.run / "model", target, {"NOTICE": NOTICE.format(**about)})
     if args.pack:
         return
     nli = load(target)
@@ -242,7 +243,7 @@ def main() -> None:
         training=training(metrics, config["training"], args.processes),
     )
     (target / "README.md").write_text(card, encoding="utf-8")
-    embedded.write_sums(target)  # and its digest into src/neurogame/embedded/shipped.py
+    shipping.write_sums(target)  # and its digest into src/neurogame/embedded/shipped.py
     embedded.folder()
     run = {
         key: metrics[key] for key in ("name", "seed", "steps", "seconds", "parameters", "data", "history", "versions")

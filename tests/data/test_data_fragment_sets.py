@@ -9,8 +9,8 @@ import pytest
 from test_data_fragments import LABELS, PHENOMENA
 
 from neurogame.data import DataError, fragments, load
-from neurogame.data.fragments.inflection import plural
-from neurogame.data.fragments.lexicon import KINDS, lexicon
+from neurogame.data.fragments.inflection import Verb, plural
+from neurogame.data.fragments.words import KINDS, words
 
 # --- the data sets ------------------------------------------------------------------------------------------------
 
@@ -64,26 +64,26 @@ def test_there_are_many_pairs():
 
 
 def test_held_out_words(train, dev, test):
-    held, known = lexicon(held=True), lexicon(held=False)
     for name in ("people", "names", "manners", "deeds", "acts", "tasks", "objects", "cities"):
-        assert not set(getattr(held, name)) & set(getattr(known, name)), name
-        assert len(getattr(held, name)) >= 2, name
-    for kind, nouns in held.kinds.items():
-        assert len(nouns) >= 2
-        assert not set(nouns) & set(known.kinds[kind])
-    assert len(known.people) + len(held.people) >= 80
-    assert len(known.names) + len(held.names) >= 60
+        assert not set(words(name, held=True)) & set(words(name, held=False)), name
+        assert len(words(name, held=True)) >= 2, name
+    for kind in KINDS:
+        assert len(words(kind, held=True)) >= 2
+        assert not set(words(kind, held=True)) & set(words(kind, held=False))
+    assert len(words("people", held=False)) + len(words("people", held=True)) >= 80
+    assert len(words("names", held=False)) + len(words("names", held=True)) >= 60
     assert sum(len(text.split()) for text in KINDS.values()) >= 120
-    new = {*held.names, *held.people, *(plural(noun) for noun in held.people)}
-    old = {*known.names, *known.people, *(plural(noun) for noun in known.people)}
+    new, old = (
+        {*words("names + people", held), *(plural(noun) for noun in words("people", held))} for held in (True, False)
+    )
     for pair in train:
         assert not new & words_of(pair)
     for pair in (*dev, *test):
         if pair.extras["phenomenon"] != "antonym":  # its opposites are held out together with what they are said of
             assert not (old if pair.extras["held"] in ("words", "both") else new) & words_of(pair), pair
     seen = {word for pair in train for word in words_of(pair)}
-    assert not {verb.past for verb in (*held.acts, *held.deeds)} & seen
-    assert {verb.past for verb in (*known.acts, *known.deeds)} <= seen
+    assert not {Verb.of(verb).past for verb in words("acts + deeds", held=True)} & seen
+    assert {Verb.of(verb).past for verb in words("acts + deeds", held=False)} <= seen
 
 
 def words_of(pair):
@@ -192,10 +192,10 @@ def test_english(everything, fault):
 
 
 def test_names_and_plurals_agree(everything):
-    names = "|".join((*lexicon(held=True).names, *lexicon(held=False).names))
+    names = "|".join(words("names", held=None))
     texts = {text for pair in everything for text in key(pair)}
     assert not [t for t in texts if re.search(rf"(?:^|\. )(?:{names}) (?:were|are|have|do)\b", t)]
-    people = (*lexicon(held=True).people, *lexicon(held=False).people)
+    people = words("people", held=None)
     many = "|".join(plural(noun) for noun in people)
     assert not [t for t in texts if re.search(rf"(?:^|\. )The (?:{many}) (?:was|is|has|does)\b", t)]
     assert not [t for t in texts if re.search(rf"(?:^|\. )The (?:{'|'.join(people)}) (?:were|are|have|do)\b", t)]

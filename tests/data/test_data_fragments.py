@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 
 from neurogame.data import fragments
-from neurogame.data.forms import relations
-from neurogame.data.fragments.form_tables import condition, table, worlds
+from neurogame.data.form_tables import table
+from neurogame.data.forms import condition, relations, worlds
 from neurogame.data.fragments.inflection import Phrase, Verb, plural
 
 LABELS = ("entailment", "neutral", "contradiction")

@@ -17,6 +17,7 @@ from neurogame import about, embedded
 from neurogame.cli import app
 from neurogame.labels import LABELS
 from neurogame.nli import NLI
+from neurogame_bench import shipping
 
 runner = CliRunner()
 SHIPPED = embedded.shipped.SUMS_SHA256
@@ -43,7 +44,7 @@ def packed(tmp_path):
     """A tiny model, saved and packed as the shipped one is."""
     model = tiny.model()
     NLI(model, tiny.tokenizer()).save_pretrained(tmp_path / "saved")
-    embedded.pack(tmp_path / "saved", tmp_path / "packed", {"README.md": "a card\n"})
+    shipping.pack(tmp_path / "saved", tmp_path / "packed", {"README.md": "a card\n"})
     return tmp_path / "packed"
 
 
@@ -51,9 +52,9 @@ def packed(tmp_path):
 def installed(packed, tmp_path, monkeypatch):
     """The packed model as the one of this installation, with the digest of its checksums in the code."""
     monkeypatch.setattr(embedded, "FOLDER", packed)
-    monkeypatch.setattr(embedded, "_CODE", tmp_path / "shipped.py")
+    monkeypatch.setattr(shipping, "CODE", tmp_path / "shipped.py")
     monkeypatch.setattr(embedded.shipped, "SUMS_SHA256", "")
-    embedded.write_sums(packed)
+    shipping.write_sums(packed)
     return packed
 
 
@@ -179,7 +180,7 @@ def test_packing_refuses_what_float16_cannot_hold(packed, tmp_path):
     name = next(iter(weights))
     save_file({**weights, name: weights[name] + 1e6}, wide / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ValueError, match="does not fit into float16"):
-        embedded.pack(wide, tmp_path / "never", {})
+        shipping.pack(wide, tmp_path / "never", {})
     assert not (tmp_path / "never").exists()
 
 
@@ -240,7 +241,7 @@ def test_shipping_writes_the_digest_into_the_code(installed, tmp_path):
     (tmp_path / "explainer").mkdir()
     (tmp_path / "explainer" / "explainer.json").write_text("{}")
     before = (tmp_path / "shipped.py").read_text()
-    embedded.attach(tmp_path / "explainer")
+    shipping.attach(tmp_path / "explainer")
     code, space = (tmp_path / "shipped.py").read_text(), {}
     exec(code, space)
     assert code.replace(space["SUMS_SHA256"], "") == Path(embedded.shipped.__file__).read_text().replace(SHIPPED, "")

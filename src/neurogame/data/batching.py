@@ -7,6 +7,7 @@ own samplers take an `EncodedDataset` as it is.
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -154,20 +155,13 @@ def _numbers(names: Sequence[str | None], label2id: Mapping[str, int]) -> tuple[
     return np.array([known[str(name)] for name in names], dtype=np.int64), None
 
 
-@dataclass(frozen=True)
-class Collate:
-    """Rows → a batch of tensors padded to its longest row; columns that are no input of a model are dropped."""
-
-    tokenizer: PreTrainedTokenizerBase
-
-    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
-        """The batch of some rows."""
-        lacking = [i for i, row in enumerate(rows) if "input_ids" not in row]
-        if lacking or not rows:
-            what = f"row {lacking[0]} has no input_ids" if lacking else "there is no row"
-            raise DataError(f"{what}; a batch is made of rows of an EncodedDataset, see `encode`")
-        inputs = [{name: row[name] for name in _INPUTS if name in row} for row in rows]
-        return dict(DataCollatorWithPadding(self.tokenizer)(inputs))
+def _collate(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+    lacking = [i for i, row in enumerate(rows) if "input_ids" not in row]
+    if lacking or not rows:
+        what = f"row {lacking[0]} has no input_ids" if lacking else "there is no row"
+        raise DataError(f"{what}; a batch is made of rows of an EncodedDataset, see `encode`")
+    inputs = [{name: row[name] for name in _INPUTS if name in row} for row in rows]
+    return dict(DataCollatorWithPadding(tokenizer)(inputs))
 
 
 def collate(tokenizer: PreTrainedTokenizerBase) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
@@ -177,9 +171,9 @@ def collate(tokenizer: PreTrainedTokenizerBase) -> Callable[[Sequence[Mapping[st
         tokenizer: pads.
 
     Returns:
-        Rows → batch of tensors, see `Collate`.
+        Rows → a batch of tensors padded to its longest row; columns that are no input of a model are dropped.
     """
-    return Collate(tokenizer)
+    return partial(_collate, tokenizer)
 
 
 def padding_right(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:

@@ -131,6 +131,12 @@ def records(lines: Lines | Columns, kind: Kind | None, check: Callable[[tuple[st
         yield from _table(lines, rows, check)
 
 
+def plain_records(lines: Lines | Columns) -> Iterator[Record]:
+    """A text per line as records of one column; blank lines are none."""
+    assert isinstance(lines, Lines)
+    return ((lines.number, {"text": line.strip()}) for line in lines if line.strip())
+
+
 def _json(lines: Lines, text: Iterator[str]) -> Iterator[Record]:
     for row in text:
         undecodable, lines.undecodable = lines.undecodable, False

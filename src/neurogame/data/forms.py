@@ -1,15 +1,18 @@
 """Sentence forms with truth conditions, and pairs of them weighted such that neither sentence alone tells the label.
 
-A form is a template and the worlds in which it is true. With P and H the worlds of premise and hypothesis,
+A form is a template and a formula, which is true in some worlds. With P and H the worlds of premise and hypothesis,
 
     entailment  P ⊆ H        contradiction  P ∩ H = ∅        neutral  otherwise.
 
-`grammar` (the toy language) and `fragments` are made of such forms; nothing here knows a word of English but "a".
+`grammar` (the toy language) and `fragments` are made of such forms, which `form_tables` reads; nothing here knows a
+word of English but "a".
 """
 
+import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from random import Random
 from typing import Any, Literal, TypeVar
@@ -17,20 +20,22 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from neurogame.data.pairs import DataError, Pair, check_seed
 from neurogame.labels import LABELS
 
 EXCHANGED = 0.15  # weight of a pair of forms that only the order of words decides, relative to the others
-Condition = Callable[[Any], bool]
+World = Mapping[str, int]  # atom → truth value or number
 Option = TypeVar("Option")
+_LOGIC = (ast.Expression, ast.BoolOp, ast.boolop, ast.Compare, ast.cmpop, ast.Not, ast.Name, ast.Load)
 
 
 @dataclass(frozen=True)
 class Form:
-    """A template, and in which worlds it is true.
+    """A template, and a formula that says in which worlds it is true; see `condition`.
 
     Attributes:
         template: the sentence with slots, without capital and full stop.
-        holds: whether it is true in a world.
+        holds: the formula.
         roles: 0: as in most forms; 1: exchanged.
         as_premise: other readings that careful people may have of it as a premise.
         as_hypothesis: other readings that careful people may have of it as a hypothesis.
@@ -41,14 +46,44 @@ class Form:
     """
 
     template: str
-    holds: Condition
+    holds: str
     roles: int = 0
-    as_premise: tuple[Condition, ...] = ()
-    as_hypothesis: tuple[Condition, ...] = ()
+    as_premise: tuple[str, ...] = ()
+    as_hypothesis: tuple[str, ...] = ()
     tied: bool = False
     sides: Literal["ph", "p", "h"] = "ph"
     held: bool = False
     weight: tuple[float, float] = (1.0, 1.0)
+
+
+@cache
+def condition(formula: str) -> Callable[[World], bool]:
+    """A formula of and, or, not, comparisons, atoms and whole numbers, such as "ab and not ba" or "a < b <= 3".
+
+    Args:
+        formula: its names are atoms.
+
+    Returns:
+        World → whether the formula is true in it.
+
+    Raises:
+        ValueError: there is something else in the formula.
+    """
+    tree = ast.parse(formula.strip(), mode="eval")
+    for node in ast.walk(tree):
+        number = isinstance(node, ast.Constant) and isinstance(node.value, int)
+        negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+        if not (number or negation or isinstance(node, _LOGIC)):
+            raise ValueError(f"{formula!r} is no formula; allowed: and, or, not, comparisons, atoms, whole numbers")
+    code = compile(tree, formula, "eval")
+    return lambda world: bool(eval(code, {"__builtins__": {}}, world))  # noqa: S307 — logic alone, see above
+
+
+def worlds(atoms: str, axiom: str = "True", values: int = 2) -> tuple[World, ...]:
+    """All assignments of 0 … values − 1 to the atoms (separated by spaces) under which the axiom is true."""
+    names = atoms.split()
+    every = (dict(zip(names, chosen, strict=True)) for chosen in product(range(values), repeat=len(names)))
+    return tuple(filter(condition(axiom), every))
 
 
 @dataclass(frozen=True)
@@ -56,7 +91,7 @@ class Language:
     """The forms of a phenomenon, the worlds they are true or false in, and the words that fill them."""
 
     forms: tuple[Form, ...]
-    worlds: tuple[Any, ...]
+    worlds: tuple[World, ...]
     words: Callable[["Draw"], Mapping[str, object]]
     level: bool = True  # also balance how many words the sentences share
     spread: bool = False  # also bring every form near its weight
@@ -155,11 +190,12 @@ def relation(P: int, H: int) -> str:
 def relations(language: Language, keep: Callable[[Form, Form], bool] | None = None) -> dict[tuple[int, int], str]:
     """Pairs of different forms, by index, → label, where every reading of both gives the same."""
 
-    def where(conditions: Iterable[Condition]) -> list[int]:
-        return [sum(1 << i for i, world in enumerate(language.worlds) if holds(world)) for holds in conditions]
+    @cache
+    def true_in(formula: str) -> int:
+        return sum(1 << i for i, world in enumerate(language.worlds) if condition(formula)(world))
 
-    premises = [where((form.holds, *form.as_premise)) for form in language.forms]
-    hypotheses = [where((form.holds, *form.as_hypothesis)) for form in language.forms]
+    premises = [[*map(true_in, (form.holds, *form.as_premise))] for form in language.forms]
+    hypotheses = [[*map(true_in, (form.holds, *form.as_hypothesis))] for form in language.forms]
     cells = {}
     for p, h in product(range(len(language.forms)), repeat=2):
         first, second = language.forms[p], language.forms[h]
@@ -201,3 +237,42 @@ def sentence(template: str, words: Mapping[str, object]) -> str:
     """A template with its words, "a" before a vowel as "an", capitals and a full stop."""
     text = re.sub(r"\ba (?=(?!uni|use|eu|one\b)[aeiou])", "an ", template.format(**words))
     return ". ".join(part[0].upper() + part[1:] for part in text.split(". ")) + "."
+
+
+def draw_pairs(
+    count: int,
+    seed: int,
+    groups: Sequence[tuple[str, ...]],
+    make: Callable[..., Pair],
+    too_many: str,
+    fits: Callable[[Pair], bool] = lambda _: True,
+) -> tuple[Pair, ...]:
+    """`count` different pairs, in turn of each group.
+
+    Args:
+        count: number of pairs.
+        seed: the same seed gives the same pairs.
+        groups: the first arguments of `make`.
+        make: draws a pair of a group; its last argument is a `Draw`.
+        too_many: the error if a thousand attempts give no new pair, with slots {count} and {name}, the end of a group.
+        fits: what else is asked of a pair.
+
+    Returns:
+        The pairs in the order in which they were drawn.
+
+    Raises:
+        DataError: the count is not positive, or there are too few pairs.
+    """
+    if count < 1:
+        raise DataError(f"count {count} is not positive; allowed: a number of pairs to generate")
+    check_seed(seed)
+    draw = Draw(seed)
+    pairs: dict[tuple[str, str], Pair] = {}
+    for index in range(count):
+        group = groups[index % len(groups)]
+        drawn = (make(*group, draw) for _ in range(1000))
+        pair = next((pair for pair in drawn if (pair.premise, pair.hypothesis) not in pairs and fits(pair)), None)
+        if pair is None:
+            raise DataError(too_many.format(count=count, name=group[-1]))
+        pairs[pair.premise, pair.hypothesis] = pair
+    return tuple(pairs.values())

@@ -6,7 +6,7 @@ Nothing here reads a file or knows a data set by name; see `reading` and `sets`.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
@@ -169,23 +169,6 @@ class PairDataset(Sequence[Pair]):
 
     def _at(self, indices: Iterable[int]) -> "PairDataset":
         return replace(self, pairs=tuple(self.pairs[i] for i in indices))
-
-
-def draw_new(
-    make: Callable[[], Pair], known: Container[tuple[str, str]], fits: Callable[[Pair], bool] = lambda _: True
-) -> Pair | None:
-    """Draw pairs until one is new.
-
-    Args:
-        make: draws a pair.
-        known: (premise, hypothesis) of the pairs there are.
-        fits: what else is asked of it.
-
-    Returns:
-        The pair; None if a thousand attempts give none.
-    """
-    drawn = (make() for _ in range(1000))
-    return next((pair for pair in drawn if (pair.premise, pair.hypothesis) not in known and fits(pair)), None)
 
 
 def concatenate(name: str, datasets: Iterable[PairDataset]) -> PairDataset:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from neurogame import labels
 from neurogame.data.columnar import TruncatedFileError
-from neurogame.data.formats import DAMAGE, KINDS, STDIN, kind_of, open_file, records
+from neurogame.data.formats import DAMAGE, KINDS, STDIN, kind_of, open_file, plain_records, records
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair, PairDataset
 
 OnError = Literal["raise", "skip"]
@@ -32,28 +32,25 @@ ALIASES: dict[str, tuple[str, ...]] = {
 _LONGEST, _LISTED = 40, 20  # characters of a column's name, and names, that an error shows
 
 
+def find_column(names: Sequence[str], given: str | None, aliases: Sequence[str]) -> str | None:
+    """The column that a user named or, if none was named, the first with a usual name; case does not matter."""
+    if given in names:
+        return given
+    lowered = {name.lower(): name for name in reversed(names)}
+    wanted = aliases if given is None else (given.lower(),)
+    return next((lowered[alias] for alias in wanted if alias in lowered), None)
+
+
 @lru_cache(maxsize=64)
 def locate(names: tuple[str, ...], mapping: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Our column names → the file's, for those that are there.
-
-    A mapped column is looked up as given, the others by their usual names in order; case does not matter.
-    """
-    lowered = {name.lower(): name for name in reversed(names)}
-    places = {}
-    for ours, aliases in ALIASES.items():
-        given = dict(mapping).get(ours)
-        if given is not None and given in names:
-            places[ours] = given
-            continue
-        wanted = aliases if given is None else (given.lower(),)
-        place = next((lowered[alias] for alias in wanted if alias in lowered), None)
-        if place is not None:
-            places[ours] = place
-    return places
+    """Our column names → the file's, for those that are there."""
+    given = dict(mapping)
+    places = {ours: find_column(names, given.get(ours), aliases) for ours, aliases in ALIASES.items()}
+    return {ours: place for ours, place in places.items() if place is not None}
 
 
 @lru_cache(maxsize=64)
-def repeated(names: tuple[str, ...], used: tuple[str, ...] = ()) -> str | None:
+def find_clash(names: tuple[str, ...], used: tuple[str, ...] = ()) -> str | None:
     """What is wrong with names of columns of which two are the same; None: nothing.
 
     Args:
@@ -63,12 +60,12 @@ def repeated(names: tuple[str, ...], used: tuple[str, ...] = ()) -> str | None:
     for at, name in enumerate(names):
         if name in names[:at]:
             what = f"column {_shortened(name)!r} occurs twice" if name else "two columns have no name"
-            return f"{what}; found: {_listed(names)}"
+            return f"{what}; found: {join_names(names)}"
     for place in used:
         alike = [name for name in names if name != place and name.lower() == place.lower()]
         if alike:
             both = f"{_shortened(place)!r} and {_shortened(alike[0])!r}"
-            return f"columns {both} differ in case alone; found: {_listed(names)}"
+            return f"columns {both} differ in case alone; found: {join_names(names)}"
     return None
 
 
@@ -100,20 +97,16 @@ class Rule:
         lacking = [ours for ours in ALIASES if ours not in places and (ours != "label" or label_needed)]
         if lacking:
             return (
-                f"no column for {' and '.join(lacking)}; found: {_listed(names)}; needed: "
+                f"no column for {' and '.join(lacking)}; found: {join_names(names)}; needed: "
                 + "; ".join(f"{self.columns.get(ours) or ' or '.join(ALIASES[ours])}" for ours in lacking)
                 + f"; name yours as in columns={{{lacking[0]!r}: {_shortened(names[0] if names else '…')!r}}}"
             )
-        return self._repeated(names, places)
-
-    def _repeated(self, names: tuple[str, ...], places: Mapping[str, str]) -> str | None:
-        """Columns of one name, or of one but for its case where the case was not given."""
-        return repeated(names, tuple(place for ours, place in places.items() if self.columns.get(ours) != place))
+        return find_clash(names, tuple(place for ours, place in places.items() if self.columns.get(ours) != place))
 
     def row(self, record: Mapping[str, Any], file: str, line: int) -> Row:
         """The pair of a record, or why there is none."""
         places = self.places(record)
-        reason = self.missing(record) if len(places) < len(ALIASES) else self._repeated(tuple(record), places)
+        reason = self.missing(record)
         if reason is None:
             premise, hypothesis = record[places["premise"]], record[places["hypothesis"]]
             reason = text_fault("premise", premise) or text_fault("hypothesis", hypothesis)
@@ -176,18 +169,24 @@ def iterate(
     Example:
         >>> sum(isinstance(row, Pair) for row in iterate("pairs.csv", on_error="skip"))  # doctest: +SKIP
     """
-    rule = Rule(columns or {}, label_names, require_label)
+    return stream(fspath(path), Rule(columns or {}, label_names, require_label), on_error)
+
+
+def stream(path: str, rule: Any, on_error: str, *, plain: bool = False) -> Generator[Any, None, None]:
+    """The rows that a rule makes of the records of a file.
+
+    Args:
+        path: the file.
+        rule: has `missing` and `row`, as `Rule` has them.
+        on_error: "raise" or "skip", see `iterate`.
+        plain: the file has a text per line and no columns.
+    """
     if on_error not in ("raise", "skip"):
         raise DataError(f"on_error {on_error!r} is unknown; allowed: raise, skip")
-    return stream(fspath(path), rule, fatal=on_error == "raise")
+    return _stream(_existing(path), rule, fatal=on_error == "raise", plain=plain)
 
 
-def stream(path: str, rule: Any, *, fatal: bool) -> Generator[Any, None, None]:
-    """The rows that a rule makes of the records of a file; a rule has `missing` and `row`, as `Rule` has them."""
-    return _stream(_existing(path), rule, fatal=fatal)
-
-
-def _stream(path: str, rule: Any, *, fatal: bool) -> Generator[Any, None, None]:
+def _stream(path: str, rule: Any, *, fatal: bool, plain: bool) -> Generator[Any, None, None]:
     rows, unusable = 0, None
 
     def check(header: tuple[str, ...]) -> None:
@@ -198,7 +197,7 @@ def _stream(path: str, rule: Any, *, fatal: bool) -> Generator[Any, None, None]:
     with open_file(path) as lines:
         file = lines.file
         try:
-            for line, record in records(lines, kind_of(path), check):
+            for line, record in plain_records(lines) if plain else records(lines, kind_of(path), check):
                 rows += 1
                 row = Malformed(file, line, record) if isinstance(record, str) else rule.row(record, file, line)
                 if fatal and isinstance(row, Malformed):
@@ -211,19 +210,15 @@ def _stream(path: str, rule: Any, *, fatal: bool) -> Generator[Any, None, None]:
         except DAMAGE as error:
             rows += 1
             line = error.line if isinstance(error, TruncatedFileError) else lines.number + 1
-            row = damaged(file, line, error)
+            row = Malformed(file, line, f"the file is truncated or damaged: {error}", is_end=True)
             if fatal:
                 raise DataError(str(row)) from error
             yield row
     if rows == 0:
-        raise DataError(f"{file}: no rows" + (" below the header" if lines.number else ", the file is empty"))
+        header = lines.number and not plain
+        raise DataError(f"{file}: no rows" + (" below the header" if header else ", the file is empty"))
     if unusable:
         raise DataError(f"{file}: in none of {rows} rows: {unusable}")
-
-
-def damaged(file: str, line: int, error: BaseException) -> Malformed:
-    """The last row of a file that cannot be read to its end."""
-    return Malformed(file, line, f"the file is truncated or damaged: {error}", is_end=True)
 
 
 def read(
@@ -348,6 +343,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
+    """Names of columns for an error message."""
     shown = ", ".join(repr(_shortened(name)) for name in names[:_LISTED])
     return (shown or "none") + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")

@@ -1,13 +1,15 @@
 """Data sets by name: which files make up "snli/dev", where they are looked for, and what they are called on the hub.
 
 A name is "set/split". Local files come first, in the layouts the sets are published in and as plain
-JSON lines; the hub only when it is asked for. How a file is read is in `reading`.
+JSON lines (`sets.toml`); the hub only when it is asked for. How a file is read is in `reading`.
 """
 
 import difflib
 import os
-from collections.abc import Generator, Iterable, Mapping
+import tomllib
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,8 @@ from neurogame.data.reading import LabelNames, OnError, Row, Rule, check_limit, 
 from neurogame.extras import need
 
 ROOT_VARIABLE = "NEUROGAME_DATA"
-HUB_IDS = {
-    "snli": "stanfordnlp/snli",
-    "mnli": "nyu-mll/multi_nli",
-    "hans": "jhu-cogsci/hans",
-    "esnli": "esnli/esnli",
-    "sick": "RobZamp/sick",
-    "anli": "facebook/anli",
-}
+TABLES = tomllib.loads((files(__package__) / "sets.toml").read_text(encoding="utf-8"))
+LAYOUTS: dict[str, dict[str, list[str]]] = TABLES["layouts"]
 TOY = {"toy/train": (4000, 0), "toy/dev": (600, 1)}  # pairs, seed
 FRAGMENTS: dict[str, tuple[int, int, fragments.Part]] = {  # pairs, seed, part
     "fragments/train": (12_000, 0, "train"),
@@ -35,8 +31,7 @@ FRAGMENTS: dict[str, tuple[int, int, fragments.Part]] = {  # pairs, seed, part
     "fragments/test": (1500, 2, "test"),
 }
 PROBES = {f"fragments/probe_{name}": name for name in fragments.PROBES}
-_PLAIN_FOLDERS = ("", "train/", "eval/")
-_SUBSTITUTES = {"validation": "dev", "valid": "dev", "val": "dev", "trial": "dev", "training": "train"}
+NAMES: tuple[str, ...] = (*LAYOUTS, *TOY, *FRAGMENTS, *PROBES)
 
 
 @dataclass(frozen=True)
@@ -44,135 +39,43 @@ class Layout:
     """One way a split lies on disk: files that must all be there, and which of their rows belong to it."""
 
     files: tuple[str, ...]
-    column: str | None = None
-    value: str | None = None
+    column: str
+    value: str
 
     def keeps(self, pair: Pair) -> bool:
         """Whether a pair of these files is of this split."""
-        return self.column is None or str(pair.extras.get(self.column, "")).lower() == self.value
+        return not self.column or str(pair.extras.get(self.column, "")).lower() == self.value
+
+    def present(self, folder: Path) -> tuple[str, ...]:
+        """The files, each as it is or gzipped; none unless all are there."""
+        names = ((folder / file, folder / f"{file}.gz") for file in self.files)
+        paths = [next((str(path) for path in either if path.is_file()), None) for either in names]
+        return () if None in paths else tuple(map(str, paths))
 
 
-@dataclass(frozen=True)
-class Split:
-    """Where a split is found: layouts in the order they are tried, and its splits on the hub."""
-
-    layouts: tuple[Layout, ...]
-    hub: tuple[str, ...] = ()
-
-
-def _official(*files: str) -> tuple[Layout, ...]:
-    """Each file alone is the split; also without its folder, where `root` is that folder."""
-    return tuple(Layout((name,)) for file in files for name in (file, file.rpartition("/")[2]))
-
-
-def _plain(*stems: str, column: str | None = None, value: str | None = None) -> tuple[Layout, ...]:
-    return tuple(Layout((f"{folder}{stem}.jsonl",), column, value) for stem in stems for folder in _PLAIN_FOLDERS)
-
-
-def _snli() -> dict[str, Split]:
-    hub = {"train": "train", "dev": "validation", "test": "test"}
-    return {
-        f"snli/{part}": Split(
-            _official(f"snli_1.0/snli_1.0_{part}.jsonl", f"snli_1.0/snli_1.0_{part}.txt")
-            + _plain(f"snli_{part}", *(["snli"] if part == "train" else [])),
-            (hub[part],),
-        )
-        for part in hub
-    } | {
-        f"snli_hard/{part}": Split(_official(f"snli_1.0/snli_1.0_{part}_hard.jsonl") + _plain(f"snli_hard_{part}"))
-        for part in ("dev", "test")
-    }
-
-
-def _mnli() -> dict[str, Split]:
-    def split(part: str, stems: tuple[str, ...], hub: str) -> Split:
-        official = _official(f"multinli_1.0/multinli_1.0_{part}.jsonl", f"multinli_1.0/multinli_1.0_{part}.txt")
-        return Split((*official, Layout((f"MNLI/{part}.tsv",)), *_plain(*stems)), (hub,))
-
-    return {
-        "mnli/train": split("train", ("mnli_train", "mnli"), "train"),
-        "mnli/matched": split("dev_matched", ("mnli_matched", "mnli_dev_matched"), "validation_matched"),
-        "mnli/mismatched": split("dev_mismatched", ("mnli_mismatched", "mnli_dev_mismatched"), "validation_mismatched"),
-    }
-
-
-def _hans() -> dict[str, Split]:
-    return {
-        "hans/train": Split(_official("hans/heuristics_train_set.txt") + _plain("hans_train"), ("train",)),
-        "hans/test": Split(
-            _official("hans/heuristics_evaluation_set.txt") + _plain("hans", "hans_test"), ("validation",)
-        ),
-    }
-
-
-def _esnli() -> dict[str, Split]:
-    halves = ("esnli_train_1.csv", "esnli_train_2.csv")
-    folders = ("", "esnli/", "e-SNLI/", "dataset/")
-    parts = {"train": halves, "dev": ("esnli_dev.csv",), "test": ("esnli_test.csv",)}
-    hub = {"train": "train", "dev": "validation", "test": "test"}
-    return {
-        f"esnli/{part}": Split(
-            tuple(Layout(tuple(folder + file for file in files)) for folder in folders) + _plain(f"esnli_{part}"),
-            (hub[part],),
-        )
-        for part, files in parts.items()
-    }
-
-
-def _sick() -> dict[str, Split]:
-    parts = {
-        "train": ("SICK_train", "train"),
-        "dev": ("SICK_trial", "validation"),
-        "test": ("SICK_test_annotated", "test"),
-    }
-    sets = {"train": "train", "dev": "trial", "test": "test"}  # in the column SemEval_set of SICK.txt
-    return {
-        f"sick/{part}": Split(
-            (
-                *_official(f"SICK/{file}.txt"),
-                *(Layout((f"{folder}SICK.txt",), "SemEval_set", sets[part]) for folder in ("SICK/", "")),
-                *_plain(f"sick_{part}"),
-            ),
-            (hub,),
-        )
-        for part, (file, hub) in parts.items()
-    }
-
-
-def _anli() -> dict[str, Split]:
-    splits = {}
-    for part in ("train", "dev", "test"):
-        for rounds in (("1",), ("2",), ("3",), ("1", "2", "3")):
-            alone = len(rounds) == 1
-            one = {"column": "round", "value": f"r{rounds[0]}"} if alone else {}
-            plain = (*(_plain(f"anli_r{rounds[0]}_{part}") if alone else ()), *_plain(f"anli_{part}", **one))
-            official = tuple(Layout(tuple(f"{top}R{r}/{part}.jsonl" for r in rounds)) for top in ("anli_v1.0/", ""))
-            name = f"anli/r{rounds[0]}/{part}" if alone else f"anli/{part}"
-            splits[name] = Split(official + plain, tuple(f"{part}_r{r}" for r in rounds))
-    return splits
-
-
-SPLITS: dict[str, Split] = _snli() | _mnli() | _hans() | _esnli() | _sick() | _anli()
-NAMES: tuple[str, ...] = (*SPLITS, *TOY, *FRAGMENTS, *PROBES)
-_ALIASES = {
-    "hans": "hans/test",
-    "hans/dev": "hans/test",  # the hub calls the evaluation set "validation"
-    "mnli/dev": "mnli/matched",
-    "mnli/m": "mnli/matched",
-    "mnli/mm": "mnli/mismatched",
-    "anli": "anli/test",
-} | {f"anli/r{r}": f"anli/r{r}/test" for r in (1, 2, 3)}
+def layouts(name: str) -> Iterator[Layout]:
+    """The layouts of a split in the order in which they are tried; see `sets.toml`."""
+    split = LAYOUTS[name]
+    entries = [place for file in split.get("official", ()) for place in (file, file.rpartition("/")[2])]
+    entries += split.get("files", ())
+    for entry in split["plain"]:
+        stem, where, rows = entry.partition(" where ")
+        entries += [f"{folder}{stem}.jsonl{where}{rows}" for folder in ("", "train/", "eval/")]
+    for entry in entries:
+        names, _, rows = entry.partition(" where ")
+        column, _, value = rows.partition(" = ")
+        yield Layout(tuple(names.split(" + ")), column, value)
 
 
 def resolve(name: str) -> str:
     """The full name of a split: "MNLI/validation_matched" is "mnli/matched", "hans" is "hans/test"."""
     head, _, rest = name.strip().lower().replace("-", "_").partition("/")
-    head = {"multinli": "mnli", "e_snli": "esnli"}.get(head, head)
-    parts = [_SUBSTITUTES.get(part, part) for part in rest.split("/")] if rest else []
+    head = TABLES["sets"].get(head, head)
+    parts = [TABLES["parts"].get(part, part) for part in rest.split("/")] if rest else []
     if head == "mnli" and parts:
         parts[0] = parts[0].removeprefix("validation_").removeprefix("dev_")
     full = "/".join([head, *parts])
-    full = _ALIASES.get(full, full)
+    full = TABLES["splits"].get(full, full)
     if full in NAMES:
         return full
     inside = [known for known in NAMES if known.startswith(full.partition("/")[0] + "/")]
@@ -230,15 +133,13 @@ def load(
         return fragments.generate(*FRAGMENTS[name]).take(limit)
     if name in PROBES:
         return fragments.probe(PROBES[name]).take(limit)
-    split = SPLITS[name]
     folder = Path(root if root is not None else os.environ.get(ROOT_VARIABLE) or "data")
-    present = next(((layout, files) for layout in split.layouts if (files := _present(folder, layout))), None)
-    if present is not None:
-        layout, files = present
-        return _join(name, (read(file, name=name, keep=layout.keeps, **reading) for file in files), limit)
-    if not hub:
-        raise DataError(_not_found(name, split, folder))
-    return _join(name, (_from_hub(name, part, rule, on_error, limit) for part in split.hub), limit)
+    for layout in layouts(name):
+        if paths := layout.present(folder):
+            return _join(name, (read(path, name=name, keep=layout.keeps, **reading) for path in paths), limit)
+    if not hub or "hub" not in LAYOUTS[name]:
+        raise DataError(_not_found(name, folder))
+    return _join(name, (_from_hub(name, part, rule, on_error, limit) for part in LAYOUTS[name]["hub"]), limit)
 
 
 def _join(name: str, parts: Iterable[PairDataset], limit: int | None) -> PairDataset:
@@ -251,27 +152,15 @@ def _join(name: str, parts: Iterable[PairDataset], limit: int | None) -> PairDat
     return taken[0] if len(taken) == 1 else concatenate(name, taken).take(limit)
 
 
-def _present(folder: Path, layout: Layout) -> tuple[str, ...]:
-    """The files of a layout, each as it is or gzipped; none unless all are there."""
-    paths = []
-    for file in layout.files:
-        path = next((path for path in (folder / file, folder / f"{file}.gz") if path.is_file()), None)
-        if path is None:
-            return ()
-        paths.append(str(path))
-    return tuple(paths)
-
-
-def _not_found(name: str, split: Split, folder: Path) -> str:
-    looked = ", ".join(" and ".join(layout.files) for layout in split.layouts)
+def _not_found(name: str, folder: Path) -> str:
+    looked = ", ".join(" and ".join(layout.files) for layout in layouts(name))
     where = f"in {folder}" if folder.is_dir() else f"in {folder}, which does not exist (set root or {ROOT_VARIABLE})"
-    online = "hub=True (--hub) would download it" if split.hub else "the hub does not have it either"
+    online = "hub=True (--hub) would download it" if "hub" in LAYOUTS[name] else "the hub does not have it either"
     return f"{name} was not found {where}; looked for {looked}, each also with .gz; {online}"
 
 
 def _toy(name: str) -> PairDataset:
-    count, seed = TOY[name]
-    pairs = generate(count, seed)
+    pairs = generate(*TOY[name])
     if name != "toy/train":
         seen = {(pair.premise, pair.hypothesis) for pair in generate(*TOY["toy/train"])}
         pairs = pairs.filter(lambda pair: (pair.premise, pair.hypothesis) not in seen)
@@ -279,7 +168,7 @@ def _toy(name: str) -> PairDataset:
 
 
 def _from_hub(name: str, part: str, rule: Rule, on_error: OnError, limit: int | None) -> PairDataset:
-    identity = HUB_IDS[name.partition("/")[0]]
+    identity = TABLES["hub"][name.partition("/")[0]]
     load_dataset = need("datasets", "hub").load_dataset
     try:
         try:

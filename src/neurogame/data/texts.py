@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from neurogame.data.formats import DAMAGE, kind_of, open_file, records
-from neurogame.data.pairs import DataError, Malformed
-from neurogame.data.reading import Rule, damaged, repeated, stream, text_fault
+from neurogame.data.pairs import Malformed
+from neurogame.data.reading import Rule, find_clash, find_column, join_names, stream, text_fault
 
 COLUMNS = ("text", "sentence", "content", "review", "comment", "document", "tweet", "title", "utterance")
-_PLAIN = ".txt"
 
 
 @dataclass(frozen=True)
@@ -39,21 +38,16 @@ class TextRule:
 
     def place(self, columns: Iterable[str]) -> str | None:
         """The column of the texts; case does not matter."""
-        names = tuple(columns)
-        if self.column in names:
-            return self.column
-        lowered = {name.lower(): name for name in reversed(names)}
-        wanted = COLUMNS if self.column is None else (self.column.lower(),)
-        return next((lowered[name] for name in wanted if name in lowered), None)
+        return find_column(tuple(columns), self.column, COLUMNS)
 
     def missing(self, columns: Iterable[str]) -> str | None:
         """What is wrong with these columns; None if they suffice."""
         names = tuple(columns)
         place = self.place(names)
         if place is not None:
-            return repeated(names, () if place == self.column else (place,))
+            return find_clash(names, () if place == self.column else (place,))
         needed = self.column or " or ".join(COLUMNS)
-        return f"no column for text; columns: {', '.join(map(repr, names[:20])) or 'none'}; needed: {needed}"
+        return f"no column for text; columns: {join_names(names)}; needed: {needed}"
 
     def row(self, record: Mapping[str, Any], file: str, line: int) -> Text | Malformed:
         """The text of a record, or why there is none."""
@@ -78,40 +72,13 @@ def iterate_texts(
     Example:
         >>> [row.text for row in iterate_texts("reviews.csv")]  # doctest: +SKIP
     """
-    if on_error not in ("raise", "skip"):
-        raise DataError(f"on_error {on_error!r} is unknown; allowed: raise, skip")
     file = fspath(path)
-    if _is_plain(file) and Path(file).is_file():
-        return _lines(file, fatal=on_error == "raise")
-    return stream(file, TextRule(column), fatal=on_error == "raise")
+    plain = _is_plain(file) and Path(file).is_file()
+    return stream(file, TextRule(None if plain else column), on_error, plain=plain)
 
 
 def _is_plain(path: str) -> bool:
-    return path.lower().removesuffix(".gz").endswith(_PLAIN)
-
-
-def _lines(path: str, *, fatal: bool) -> Generator[Text | Malformed, None, None]:
-    """A text per line; blank lines are none."""
-    count = 0
-    with open_file(path) as lines:
-        assert not hasattr(lines, "records")
-        try:
-            for line in lines:
-                if line.strip():
-                    count += 1
-                    fault = text_fault("text", line)
-                    row = Text(line.strip()) if fault is None else Malformed(path, lines.number, fault)
-                    if fatal and isinstance(row, Malformed):
-                        raise DataError(str(row))
-                    yield row
-        except DAMAGE as error:
-            row = damaged(path, lines.number + 1, error)
-            if fatal:
-                raise DataError(str(row)) from error
-            yield row
-            return
-    if not count:
-        raise DataError(f"{path}: no rows, the file is empty")
+    return path.lower().removesuffix(".gz").endswith(".txt")
 
 
 def is_single(path: str | PathLike[str], columns: Mapping[str, str] | None = None) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -130,13 +130,7 @@ class _Pieces(Sequence[str]):
     def __len__(self) -> int:
         return len(self._ids)
 
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[str]: ...
-    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
-        if isinstance(place, slice):
-            return _Pieces(self._tokenizer, self._ids[place])
+    def __getitem__(self, place: Any) -> Any:  # one at a time: nobody slices them
         return str(self._tokenizer.decode([self._ids[place]], clean_up_tokenization_spaces=False)).strip()
 
 
@@ -166,15 +160,8 @@ def tokenize_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, 
     Raises:
         ValueError: the tokenizer is not a fast one; of its kind `ModelError`: it panics over a text.
     """
-    with no_panic(getattr(tokenizer, "name_or_path", None) or type(tokenizer).__name__):
-        return _tokenize_all(tokenizer, texts, max_length)
-
-
-def _tokenize_all(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, ...]], max_length: int
-) -> list[Tokens]:
     if len(texts) > 1 and not all(map(all, texts)):  # an empty part is none to a tokenizer, but not within a list
-        return [tokens for text in texts for tokens in _tokenize_all(tokenizer, [text], max_length)]
+        return [tokens for text in texts for tokens in tokenize_all(tokenizer, [text], max_length)]
     if len(texts) == 1:
         encoded = _encoded(tokenizer, texts[0], max_length)
         for name in list(encoded):
@@ -182,7 +169,7 @@ def _tokenize_all(
     else:
         encoded = _encoded(tokenizer, [list(part) for part in zip(*texts, strict=True)], max_length)
     offsets = encoded.pop("offset_mapping")
-    found = []
+    read = []
     for row, parts in enumerate(texts):
         sides, ids = encoded.sequence_ids(row), encoded["input_ids"][row]
         uncut = list(zip(offsets[row], sides, strict=True))
@@ -190,15 +177,16 @@ def _tokenize_all(
             whole = tokenizer(*parts, return_offsets_mapping=True, verbose=False)
             uncut = list(zip(whole["offset_mapping"], whole.sequence_ids(), strict=True))
         inputs = {name: torch.tensor([column[row]]) for name, column in encoded.items()}
-        found.append(Tokens(parts, inputs, offsets[row], sides, _Pieces(tokenizer, ids), uncut))
-    return found
+        read.append(Tokens(parts, inputs, offsets[row], sides, _Pieces(tokenizer, ids), uncut))
+    return read
 
 
 def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], max_length: int) -> Any:
     """Ids with offsets, cut to `max_length`, of one text or of several."""
     if not tokenizer.is_fast:
         raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
-    return tokenizer(*texts, truncation="longest_first", max_length=max_length, return_offsets_mapping=True)
+    with no_panic(getattr(tokenizer, "name_or_path", None) or type(tokenizer).__name__):
+        return tokenizer(*texts, truncation="longest_first", max_length=max_length, return_offsets_mapping=True)
 
 
 def units(tokens: Tokens, level: Level, given: Spans | None = None) -> Units:
@@ -249,8 +237,7 @@ def read_words(
         level: whether a player is a word, a token or a sentence.
     """
     texts = (premise,) if hypothesis is None else (premise, hypothesis)
-    with no_panic(getattr(tokenizer, "name_or_path", None) or type(tokenizer).__name__):
-        encoded = _encoded(tokenizer, texts, max_length)
+    encoded = _encoded(tokenizer, texts, max_length)
     offsets, sides = encoded.pop("offset_mapping"), encoded.sequence_ids()
     if level == "token":
         owners = [-1 if side is None else place for place, side in enumerate(sides)]

@@ -1,4 +1,4 @@
-"""The model that comes with the package: where it is, whether it is whole, and how it was packed.
+"""The model that comes with the package: where it is, and whether it is whole.
 
     embedded/
       model/                what `neurogame.load()` opens, offline
@@ -6,29 +6,22 @@
         config.json, tokenizer.json, tokenizer_config.json
         README.md           the model card
         NOTICE              the encoder it grew from, and its licence
-        explainer/          a grounded game that was fitted to it by `neurogame ground`, put here by `attach`
+        explainer/          a grounded game that was fitted to it by `neurogame ground`
         SHA256SUMS          of all files above, in the format of sha256sum
     embedded/shipped.py     the digest of SHA256SUMS, written with it
 
-Packing is done once, by `benchmarks/ship.py`; a checkout and an installed package are checked every time
+Packing is done once, by `neurogame_bench.shipping`; a checkout and an installed package are checked every time
 the model is opened: all files are those that were shipped with this code, and there are no others.
 """
 
 import hashlib
-import shutil
 from importlib.resources import files
 from pathlib import Path
-
-import torch
-from safetensors.torch import load_file, save_file
-from transformers import AutoConfig
 
 from neurogame.embedded import shipped
 
 FOLDER = Path(str(files("neurogame"))) / "embedded" / "model"
 WEIGHTS, SUMS, EXPLAINER = "model.safetensors", "SHA256SUMS", "explainer"
-_CODE = Path(__file__).with_name("shipped.py")
-_KEPT = ("config.json", "tokenizer.json", "tokenizer_config.json")
 
 
 class DamagedError(OSError):
@@ -45,7 +38,7 @@ def check(place: Path, expected: str | None = None) -> None:
     """Raise unless the files of a folder are those that SHA256SUMS names, byte for byte.
 
     Args:
-        place: a folder that `pack` wrote.
+        place: a folder that `neurogame_bench.shipping.pack` wrote.
         expected: SHA-256 of SHA256SUMS itself; None: not known, as of a folder that is not shipped yet.
 
     Raises:
@@ -66,12 +59,12 @@ def check(place: Path, expected: str | None = None) -> None:
             raise DamagedError(f"the embedded model lacks {name}; reinstall neurogame, or check out the file again")
         if digest(file) != checksum:
             raise DamagedError(f"the embedded model's {name} is damaged: its SHA-256 is not the shipped one; reinstall")
-    foreign = [name for name in _files(place) if name not in names]
+    foreign = [name for name in listing(place) if name not in names]
     if foreign:
         raise DamagedError(f"the embedded model's folder holds {foreign[0]}, which {SUMS} does not name; reinstall")
 
 
-def _files(place: Path) -> list[str]:
+def listing(place: Path) -> list[str]:
     """All files that SHA256SUMS lists; hidden ones are ignored."""
     paths = (path.relative_to(place) for path in sorted(place.rglob("*")) if path.is_file())
     return [path.as_posix() for path in paths if path.name != SUMS and not any(p.startswith(".") for p in path.parts)]
@@ -81,49 +74,3 @@ def digest(file: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def pack(source: Path, target: Path, texts: dict[str, str]) -> None:
-    """A trained model as a folder to ship: weights in float16, configuration in float32, texts, checksums.
-
-    Args:
-        source: a folder that `NLI.save_pretrained` wrote.
-        target: made here; must not exist.
-        texts: further files by name, such as README.md and NOTICE.
-    """
-    weights = load_file(source / WEIGHTS)
-    narrow = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
-    lost = [name for name, tensor in narrow.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
-    if lost:
-        raise ValueError(f"{lost[0]} does not fit into float16: {weights[lost[0]].abs().max():.3g} is beyond 65504")
-    target.mkdir(parents=True)
-    save_file(narrow, target / WEIGHTS, metadata={"format": "pt"})
-    for name in _KEPT[1:]:
-        shutil.copy(source / name, target / name)
-    config = AutoConfig.from_pretrained(source)
-    config.dtype = torch.float32
-    config.save_pretrained(target)
-    for name, text in texts.items():
-        (target / name).write_text(text, encoding="utf-8")
-    write_sums(target)
-
-
-def attach(explainer: Path, place: Path | None = None) -> None:
-    """Put an explainer that was fitted to the embedded model beside it, and into its checksums."""
-    place = place or FOLDER
-    target = place / EXPLAINER
-    if target.exists():
-        shutil.rmtree(target)
-    target.mkdir()
-    for file in explainer.iterdir():
-        shutil.copy(file, target / file.name)
-    write_sums(place)
-
-
-def write_sums(place: Path) -> None:
-    """SHA256SUMS of all files in a folder; of the embedded model's also its own digest, which is part of the code."""
-    lines = [f"{digest(place / name)}  {name}" for name in _files(place)]
-    (place / SUMS).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if place.resolve() == FOLDER.resolve():
-        shipped.SUMS_SHA256 = digest(place / SUMS)
-        _CODE.write_text(f'"""{shipped.__doc__}"""\n\nSUMS_SHA256 = "{shipped.SUMS_SHA256}"\n', encoding="utf-8")

@@ -75,7 +75,9 @@ def neurogame_attention(
     """
     for name in UNSUPPORTED:
         if options.get(name) is not None:
-            raise ValueError(f"{NAME!r} attention knows no {name}, got {_short(options[name])}")
+            value = options[name]
+            got = f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+            raise ValueError(f"{NAME!r} attention knows no {name}, got {got}")
     heads = query.shape[1]
     if key.shape[1] != heads:
         key, value = (x.repeat_interleave(heads // key.shape[1], dim=1) for x in (key, value))
@@ -96,11 +98,6 @@ def neurogame_attention(
         game = QueryGame(q, G, strength, price, bias, iterations)
         out, alpha = game.attend(V, dropout=dropout, need_weights=bool(asked or dropout))
     return out.transpose(1, 2).to(query.dtype), None if alpha is None else alpha.to(query.dtype)
-
-
-def _short(value: object) -> str:
-    """A value for a message; of a tensor its shape."""
-    return f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
 
 
 def _without_terms(module: nn.Module) -> None:

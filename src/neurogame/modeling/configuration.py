@@ -240,16 +240,8 @@ class NeuroGameConfig(PreTrainedConfig):
 
 
 _OF_ENCODER = ("hidden_size", "vocab_size", "num_hidden_layers", "max_position_embeddings")
-WHERE = (
-    "cache_dir",
-    "force_download",
-    "local_files_only",
-    "token",
-    "revision",
-    "subfolder",
-)  # on the hub or in a folder
-
-
+# on the hub or in a folder
+WHERE = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
 MOST_LABELS = 100_000
 
 

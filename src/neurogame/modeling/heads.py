@@ -16,15 +16,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from neurogame import ising, sampling
+from neurogame import ising
 from neurogame._types import Bool, Float, Tensor
 from neurogame.attention import NeuroGameAttention, NeuroGameOutput
 from neurogame.extras import need
 from neurogame.ising import SpinState
 from neurogame.modeling.configuration import NeuroGameConfig
 from neurogame.readout import GameTerms, NormGames
+from neurogame.sampling import Randomness
 from neurogame.validation import as_mask, transformed
 from neurogame.values import GameValues, estimate
+
+States = Float[Tensor, "batch tokens dim"]
+Real = Bool[Tensor, "batch tokens"]
+Weights = Float[Tensor, "batch heads tokens"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Pooled:
     """One vector per sequence; the weights of the tokens, and the game, where the head has them."""
 
     output: Float[Tensor, "batch dim"]
-    weights: Float[Tensor, "batch heads tokens"] | None = None
+    weights: Weights | None = None
     game: NeuroGameOutput | SpinsOutput | GameTerms | None = None
 
 
@@ -64,15 +69,23 @@ class Pooling(nn.Module):
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
 
-    def forward(self, x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"], **_: Any) -> Pooled:
+    def forward(self, x: States, real: Real, **_: Any) -> Pooled:
         """Pool the tokens that `real` marks."""
         raise NotImplementedError
 
-    def terms(
-        self, x: Float[Tensor, "batch tokens dim"], weights: Float[Tensor, "batch heads tokens"]
-    ) -> Float[Tensor, "batch tokens dim"]:
-        """c_i = W_O [w_1i V_1i … w_Hi V_Hi]: what each token adds to the output, where the head is `additive`."""
+    def projections(self) -> tuple[nn.Linear, nn.Linear]:
+        """W_v and W_O of an `additive` head."""
         raise NotImplementedError
+
+    def terms(self, x: States, weights: Weights) -> States:
+        """c_i = W_O [w_1i V_1i … w_Hi V_Hi]: what each token adds to the output, where the head is `additive`.
+
+        W_O has no bias, so the terms sum to the output.
+        """
+        value, out = self.projections()
+        V = value(x).unflatten(-1, (weights.shape[1], -1))  # (batch, tokens, heads, head_dim)
+        terms: Tensor = out((weights.mT.unsqueeze(-1) * V).flatten(-2).to(out.weight.dtype))
+        return terms
 
 
 class NeuroGamePooling(Pooling):
@@ -92,23 +105,15 @@ class NeuroGamePooling(Pooling):
         self.layer.reset_parameters()
 
     def forward(
-        self,
-        x: Float[Tensor, "batch tokens dim"],
-        real: Bool[Tensor, "batch tokens"],
-        *,
-        generator: sampling.Randomness = None,
-        samples: int | None = None,
-        **_: Any,
+        self, x: States, real: Real, *, generator: Randomness = None, samples: int | None = None, **_: Any
     ) -> Pooled:
         """The record of the layer is the game."""
         game = self.layer(x, real, generator=generator, samples=samples)
         return Pooled(game.output, game.alpha, game)
 
-    def terms(
-        self, x: Float[Tensor, "batch tokens dim"], weights: Float[Tensor, "batch heads tokens"]
-    ) -> Float[Tensor, "batch tokens dim"]:
-        """c_i = W_O [α_1i V_1i … α_Hi V_Hi]."""
-        return _terms(x, weights, self.layer.value, self.layer.out)
+    def projections(self) -> tuple[nn.Linear, nn.Linear]:
+        """Those of the layer."""
+        return self.layer.value, self.layer.out
 
 
 class GamePooling(Pooling):
@@ -131,13 +136,7 @@ class GamePooling(Pooling):
         self.games.reset_parameters()
 
     def forward(
-        self,
-        x: Float[Tensor, "batch tokens dim"],
-        real: Bool[Tensor, "batch tokens"],
-        *,
-        seen: Bool[Tensor, "batch tokens"] | None = None,
-        generator: sampling.Randomness = None,
-        **_: Any,
+        self, x: States, real: Real, *, seen: Real | None = None, generator: Randomness = None, **_: Any
     ) -> Pooled:
         """The games are the record; `real` are the players, `seen` all tokens that are no padding."""
         terms = self.games.terms(x, real, real=seen, generator=generator)
@@ -179,16 +178,16 @@ class SpinsPooling(Pooling):
 
     def forward(
         self,
-        x: Float[Tensor, "batch tokens dim"],
-        real: Bool[Tensor, "batch tokens"],
+        x: States,
+        real: Real,
         *,
-        generator: sampling.Randomness = None,
+        generator: Randomness = None,
         record: bool = False,
         samples: int | None = None,
         **_: Any,
     ) -> Pooled:
         """The values of the tokens' game are estimated only where a record is asked for."""
-        source = x[:, 0] if self.source == "cls" else _mean(x, real)
+        source = x[:, 0] if self.source == "cls" else (x * real.unsqueeze(-1)).sum(1) / real.sum(1, keepdim=True)
         field = self.field.float() + self.project(source).float()
         coupling = self.coupling.float()
         state = ising.solve(field, coupling, 0.25, damping=0.7, max_iter=25, tol=1e-4, validate=False)
@@ -218,7 +217,7 @@ class ClsPooling(Pooling):
         self.output_size = config.hidden_size
         self.project = nn.Linear(config.hidden_size, config.hidden_size)
 
-    def forward(self, x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"], **_: Any) -> Pooled:
+    def forward(self, x: States, real: Real, **_: Any) -> Pooled:
         """Token 0 alone."""
         return Pooled(torch.tanh(self.project(x[:, 0])))
 
@@ -240,13 +239,11 @@ class WeightedPooling(Pooling):
         heads: Tensor = projected.unflatten(-1, (self.heads, self.head_dim))
         return heads.transpose(1, 2)
 
-    def weights(
-        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
-    ) -> Float[Tensor, "batch heads tokens"]:
+    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
         """w, 0 at padding."""
         raise NotImplementedError
 
-    def forward(self, x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"], **_: Any) -> Pooled:
+    def forward(self, x: States, real: Real, **_: Any) -> Pooled:
         """Σ_i w_i V_i."""
         if not transformed():  # whose sizes a check of them would fix
             as_mask(real, x.shape[:2], x.device)  # of nothing but padding there is no mean
@@ -255,19 +252,15 @@ class WeightedPooling(Pooling):
         z = (w.unsqueeze(-2) @ V).squeeze(-2)
         return Pooled(self.out(z.flatten(-2)), w)
 
-    def terms(
-        self, x: Float[Tensor, "batch tokens dim"], weights: Float[Tensor, "batch heads tokens"]
-    ) -> Float[Tensor, "batch tokens dim"]:
-        """c_i = W_O [w_1i V_1i … w_Hi V_Hi]."""
-        return _terms(x, weights, self.value, self.out)
+    def projections(self) -> tuple[nn.Linear, nn.Linear]:
+        """The head's own."""
+        return self.value, self.out
 
 
 class MeanPooling(WeightedPooling):
     """w_i = 1/n over the real tokens."""
 
-    def weights(
-        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
-    ) -> Float[Tensor, "batch heads tokens"]:
+    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
         """Uniform."""
         uniform = real.to(V.dtype) / real.sum(-1, keepdim=True)
         return uniform.expand(V.shape[:-1])
@@ -280,7 +273,7 @@ class QueryPooling(WeightedPooling):
         super().__init__(config)
         self.query = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
 
-    def scores(self, x: Tensor, V: Tensor) -> Float[Tensor, "batch heads tokens"]:
+    def scores(self, x: Tensor, V: Tensor) -> Weights:
         """One per token and head."""
         q = self.query(x[:, 0]).unflatten(-1, (self.heads, self.head_dim))
         return (V @ q.unsqueeze(-1)).squeeze(-1) * self.head_dim**-0.5
@@ -289,9 +282,7 @@ class QueryPooling(WeightedPooling):
 class SoftmaxPooling(QueryPooling):
     """w = softmax of the scores: attention pooling."""
 
-    def weights(
-        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
-    ) -> Float[Tensor, "batch heads tokens"]:
+    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
         """They sum to 1."""
         return self.scores(x, V).masked_fill(~real, -torch.inf).softmax(-1)
 
@@ -307,9 +298,7 @@ class BudgetPooling(QueryPooling):
         need("entmax", "train")
         self.budget = float(config.budget)
 
-    def weights(
-        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
-    ) -> Float[Tensor, "batch heads tokens"]:
+    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
         """They sum to budget·n; divided by that, so that z stays a mean."""
         from entmax import budget_bisect
 
@@ -342,9 +331,7 @@ class HopfieldPooling(WeightedPooling):
         nn.init.zeros_(self.norm.bias)
         nn.init.normal_(self.state, std=1.0)
 
-    def weights(
-        self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]
-    ) -> Float[Tensor, "batch heads tokens"]:
+    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
         """They sum to 1."""
         K = self.split(self.key(self.norm(x)))
         state = self.state.expand(x.shape[0], -1, -1)  # not len(x), which export would take for a constant
@@ -354,23 +341,6 @@ class HopfieldPooling(WeightedPooling):
             if step + 1 < self.steps:
                 state = (w.unsqueeze(-2) @ K).squeeze(-2)
         return w
-
-
-def _terms(
-    x: Float[Tensor, "batch tokens dim"],
-    weights: Float[Tensor, "batch heads tokens"],
-    value: nn.Linear,
-    out: nn.Linear,
-) -> Float[Tensor, "batch tokens dim"]:
-    """W_O [w_1i V_1i … w_Hi V_Hi] of each token; W_O has no bias, so they sum to the output."""
-    V = value(x).unflatten(-1, (weights.shape[1], -1))  # (batch, tokens, heads, head_dim)
-    terms: Tensor = out((weights.mT.unsqueeze(-1) * V).flatten(-2).to(out.weight.dtype))
-    return terms
-
-
-def _mean(x: Float[Tensor, "batch tokens dim"], real: Bool[Tensor, "batch tokens"]) -> Float[Tensor, "batch dim"]:
-    """Mean of the real tokens."""
-    return (x * real.unsqueeze(-1)).sum(1) / real.sum(1, keepdim=True)
 
 
 def pooling_of(model: object) -> Pooling | None:

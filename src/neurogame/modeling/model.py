@@ -28,7 +28,7 @@ from neurogame.modeling.configuration import WHERE, NeuroGameConfig
 from neurogame.modeling.heads import POOLINGS, GamePooling, Pooled, Pooling, SpinsOutput
 from neurogame.modeling.loading import copy_unaligned, load_encoder, without_pooler
 from neurogame.modeling.losses import Mixup, classification_loss, mix
-from neurogame.modeling.padding import gather_rows, gather_tokens, inverse, real_first, restore_order
+from neurogame.modeling.padding import gather_rows, gather_tokens, real_first, restore_order
 from neurogame.readout import GameTerms, LinearReadout, NormGames, ReadoutOutput
 from neurogame.sampling import Randomness
 
@@ -285,15 +285,13 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         Returns:
             One vector per sequence, with the weights of the tokens and, where recorded, the game.
         """
-        options: dict[str, Any] = {"generator": generator, "record": record, "samples": samples}
         order = real_first(real)
+        if order is not None:
+            x, players, real = gather_rows(x, order), gather_tokens(players, order), gather_tokens(real, order)
+        pooled: Pooled = self.pooling(x, players, seen=real, generator=generator, record=record, samples=samples)
         if order is None:
-            pooled: Pooled = self.pooling(x, players, seen=real, **options)
             return pooled
-        pooled = self.pooling(
-            gather_rows(x, order), gather_tokens(players, order), seen=gather_tokens(real, order), **options
-        )
-        back = inverse(order)
+        back = order.argsort(dim=1)  # where each token went
         weights = None if pooled.weights is None else gather_tokens(pooled.weights, back)
         game = restore_order(pooled.game, back) if pooled.game is not None and record else None
         return Pooled(pooled.output, weights, game)

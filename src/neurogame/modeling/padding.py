@@ -5,15 +5,14 @@ the real tokens first, neither depends on where the padding is.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from neurogame._types import Bool, Int, Tensor
 from neurogame.attention import NeuroGameOutput
-from neurogame.couplings import LinearCoupling, permute_tokens
-from neurogame.ising import SpinState
+from neurogame.couplings import permute_tokens
 from neurogame.modeling.heads import SpinsOutput
 from neurogame.readout import GameTerms
 from neurogame.validation import reads_values
-from neurogame.values import GameValues, Mean
 
 
 def real_first(real: Bool[Tensor, "batch tokens"]) -> Int[Tensor, "batch tokens"] | None:
@@ -21,11 +20,6 @@ def real_first(real: Bool[Tensor, "batch tokens"]) -> Int[Tensor, "batch tokens"
     if reads_values(real) and not bool((real[:, 1:] & ~real[:, :-1]).any()):
         return None
     return (~real).int().argsort(dim=1, stable=True)
-
-
-def inverse(order: Int[Tensor, "batch tokens"]) -> Int[Tensor, "batch tokens"]:
-    """Where each token went."""
-    return order.argsort(dim=1)
 
 
 def gather_tokens(x: Tensor, order: Int[Tensor, "batch tokens"]) -> Tensor:
@@ -45,43 +39,21 @@ Record = NeuroGameOutput | SpinsOutput | GameTerms
 def restore_order(game: Record, back: Int[Tensor, "batch tokens"]) -> Record:
     """The record with token i where token `back[i]` is now; numbers per sequence stay."""
     if isinstance(game, GameTerms):
-        alpha = None if game.alpha is None else gather_tokens(game.alpha, back)
-        return replace(game, V=gather_tokens(game.V.mT, back).mT, alpha=alpha)
+        return replace(_reordered(game, back, "alpha"), V=gather_tokens(game.V.mT, back).mT)
+    values = game.values
+    phi, beta = (_reordered(mean, back, "value delta omega") for mean in (values.phi, values.beta))
+    values = replace(_reordered(values, back), phi=phi, beta=beta)
     if isinstance(game, SpinsOutput):  # its spins are no tokens
-        values = _values(game.values, back)
         return replace(game, shapley=values.shapley, banzhaf=values.banzhaf, values=values)
-    return replace(
-        game,
-        alpha=gather_tokens(game.alpha, back),
-        field=gather_tokens(game.field, back),
-        shapley=gather_tokens(game.shapley, back),
-        banzhaf=gather_tokens(game.banzhaf, back),
-        gate=gather_tokens(game.gate, back),
-        coupling=_coupling(game.coupling, back),
-        spin_state=_state(game.spin_state, back),
-        values=_values(game.values, back),
-    )
+    problem = _reordered(game.spin_state.problem, back, "field mask")
+    state = replace(_reordered(game.spin_state, back, "spins"), problem=problem)
+    return replace(_reordered(game, back, "alpha field shapley banzhaf gate"), spin_state=state, values=values)
 
 
-def _coupling(
-    coupling: Tensor | LinearCoupling | None, back: Int[Tensor, "batch tokens"]
-) -> Tensor | LinearCoupling | None:
-    return None if coupling is None else permute_tokens(coupling, back.unsqueeze(1))
-
-
-def _state(state: SpinState, back: Int[Tensor, "batch tokens"]) -> SpinState:
-    problem = state.problem
-    mask = None if problem.mask is None else gather_tokens(problem.mask, back)
-    coupling = _coupling(problem.coupling, back)
-    problem = replace(problem, field=gather_tokens(problem.field, back), coupling=coupling, mask=mask)
-    return replace(state, spins=gather_tokens(state.spins, back), problem=problem)
-
-
-def _values(values: GameValues, back: Int[Tensor, "batch tokens"]) -> GameValues:
-    coupling = _coupling(values.coupling, back)
-    return replace(values, coupling=coupling, phi=_mean(values.phi, back), beta=_mean(values.beta, back))
-
-
-def _mean(mean: Mean, back: Int[Tensor, "batch tokens"]) -> Mean:
-    omega = None if mean.omega is None else gather_tokens(mean.omega, back)
-    return replace(mean, value=gather_tokens(mean.value, back), delta=gather_tokens(mean.delta, back), omega=omega)
+def _reordered(record: Any, back: Int[Tensor, "batch tokens"], fields: str = "") -> Any:
+    """A record with the named fields in another order of tokens, and its couplings, where there are any."""
+    tensors = {name: getattr(record, name) for name in fields.split()}
+    moved = {name: None if x is None else gather_tokens(x, back) for name, x in tensors.items()}
+    if getattr(record, "coupling", None) is not None:
+        moved["coupling"] = permute_tokens(record.coupling, back.unsqueeze(1))
+    return replace(record, **moved)

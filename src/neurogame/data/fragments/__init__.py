@@ -24,49 +24,20 @@ unless, or, verbs of saying and adverbs are covered. Not covered, on purpose: a 
 that takes a clause (NP/S), reduced relatives in the past participle, and objects that turn out to be subjects (NP/Z).
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from itertools import product
 from typing import Any, Literal
 from zlib import crc32
 
-import numpy as np
-
-from neurogame.data.forms import Balance, Draw, Form, balance, sentence
-from neurogame.data.fragments.adverbs import adverb
-from neurogame.data.fragments.arguments import relative, roles
-from neurogame.data.fragments.attachments import attachment
-from neurogame.data.fragments.english import section
-from neurogame.data.fragments.events import implicative, time
-from neurogame.data.fragments.form_tables import Fragment
-from neurogame.data.fragments.lexical import antonym, kind
-from neurogame.data.fragments.lexicon import Lexicon, lexicon
-from neurogame.data.fragments.logic import conditional, conjunction, negation
-from neurogame.data.fragments.numbers import number
-from neurogame.data.fragments.quantifiers import quantifier
-from neurogame.data.fragments.reports import attitude, modal
-from neurogame.data.pairs import DataError, Pair, PairDataset, check_seed, draw_new
+from neurogame.data.forms import Balance, Draw, Form, balance, draw_pairs, sentence
+from neurogame.data.fragments.languages import TABLES, Fragment, parts
+from neurogame.data.fragments.words import ENGLISH
+from neurogame.data.pairs import DataError, Pair, PairDataset
 from neurogame.labels import LABELS
 
 Part = Literal["train", "dev", "test"]
-PHENOMENA: dict[str, Callable[[Lexicon], tuple[Fragment, ...]]] = {
-    "roles": roles,
-    "relative": relative,
-    "attachment": attachment,
-    "conjunction": conjunction,
-    "negation": negation,
-    "quantifier": quantifier,
-    "number": number,
-    "antonym": antonym,
-    "kind": kind,
-    "time": time,
-    "implicative": implicative,
-    "attitude": attitude,
-    "conditional": conditional,
-    "modal": modal,
-    "adverb": adverb,
-}
+PHENOMENA = tuple(TABLES)
 PROBES = {  # name → phenomenon, and which of its fragments
     "order": ("roles", ("voice", "third", "giving", "converse", "row")),
     "negation": ("negation", ("state", "event", "nothing", "never", "un", "without")),
@@ -76,42 +47,19 @@ PROBES = {  # name → phenomenon, and which of its fragments
 PROBE_SIZE = 50
 HELD = {"train": ("",), "dev": ("words", "forms", "both"), "test": ("words", "forms", "both")}  # what is new in a part
 ASIDE = 0.2  # of the premises have an unrelated sentence beside them
-ASIDES = section("asides")  # tense → sentences on which no form bears
+ASIDES = ENGLISH["asides"]  # tense → sentences on which no form bears
 _ROUNDS = 150
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The pairs of forms of a fragment with one label, and their cumulative weights."""
-
-    fragment: Fragment
-    cells: tuple[tuple[str, str], ...]
-    cumulative: np.ndarray[Any, Any]
-
-
 @cache
-def parts(phenomenon: str, held: bool = False) -> tuple[Fragment, ...]:
-    """The fragments of a phenomenon.
-
-    Args:
-        phenomenon: a name of `PHENOMENA`.
-        held: with the words kept for dev and test instead of those of training. The forms are the same.
-
-    Returns:
-        Forms with truth conditions, worlds and words.
-    """
-    return PHENOMENA[phenomenon](lexicon(held))
-
-
-@cache
-def _tables(phenomenon: str, held_words: bool, held_forms: bool) -> Mapping[str, tuple[_Table, ...]]:
-    """Label → the tables of the fragments that have pairs of this label."""
-    tables: dict[str, list[_Table]] = {label: [] for label in LABELS}
+def _tables(phenomenon: str, held_words: bool, held_forms: bool) -> Mapping[str, list[tuple[Fragment, Any, Any]]]:
+    """Label → the fragments that have pairs of this label, each with its pairs of forms and cumulative weights."""
+    tables: dict[str, list[tuple[Fragment, Any, Any]]] = {label: [] for label in LABELS}
     for index, fragment in enumerate(parts(phenomenon, held_words)):
         weighted = _balanced(phenomenon, index, held_forms)
         for label in set(weighted.labels):
-            tables[label].append(_Table(fragment, *weighted.of(label)))
-    return {label: tuple(of_label) for label, of_label in tables.items()}
+            tables[label].append((fragment, *weighted.of(label)))
+    return tables
 
 
 @cache
@@ -151,21 +99,15 @@ def generate(count: int, seed: int, part: Part = "train", phenomena: Iterable[st
         raise DataError(f"phenomena {', '.join(unknown) or 'missing'}; allowed: {', '.join(PHENOMENA)}")
     if part not in HELD:
         raise DataError(f"part {part!r} is unknown; allowed: {', '.join(HELD)}")
-    if count < 1:
-        raise DataError(f"count {count} is not positive; allowed: a number of pairs to generate")
-    check_seed(seed)
-    draw = Draw(seed)
-    groups = list(product(HELD[part], LABELS, names))
-    pairs: dict[tuple[str, str], Pair] = {}
-    for index in range(count):
-        held, label, name = groups[index % len(groups)]
-        pair = draw_new(partial(_pair, name, label, held, draw), pairs, partial(_fits, part))
-        if pair is None:
-            raise DataError(
-                f"{count} pairs are more than the fragments have of {name}; allowed: fewer, or more phenomena"
-            )
-        pairs[pair.premise, pair.hypothesis] = pair
-    return PairDataset(tuple(pairs.values()), f"fragments/{part}", "generated").shuffled(seed)
+    pairs = draw_pairs(
+        count,
+        seed,
+        list(product(HELD[part], LABELS, names)),
+        _pair,
+        "{count} pairs are more than the fragments have of {name}; allowed: fewer, or more phenomena",
+        partial(_fits, part),
+    )
+    return PairDataset(pairs, f"fragments/{part}", "generated").shuffled(seed)
 
 
 def probe(name: str) -> PairDataset:
@@ -182,40 +124,36 @@ def probe(name: str) -> PairDataset:
     """
     if name not in PROBES:
         raise DataError(f"probe {name!r} is unknown; allowed: {', '.join(PROBES)}")
-    phenomenon, fragments = PROBES[name]
-    draw = Draw(crc32(name.encode()))
-    pairs: dict[tuple[str, str], Pair] = {}
-    for index in range(PROBE_SIZE):
-        label = LABELS[index % len(LABELS)]
-        wanted = fragments[index // len(LABELS) % len(fragments)]
-        pair = draw_new(partial(_pair, phenomenon, label, "words", draw, wanted), pairs, partial(_fits, "test"))
-        assert pair is not None
-        pairs[pair.premise, pair.hypothesis] = pair
-    return PairDataset(tuple(pairs.values()), f"fragments/probe_{name}", "generated").shuffled(0)
+    phenomenon, names = PROBES[name]
+    groups = [("words", label, phenomenon, fragment) for fragment in names for label in LABELS]
+    pairs = draw_pairs(
+        PROBE_SIZE, crc32(name.encode()), groups, _probe_pair, "no pair of {name}", partial(_fits, "test")
+    )
+    return PairDataset(pairs, f"fragments/probe_{name}", "generated").shuffled(0)
 
 
 def _fits(part: str, pair: Pair) -> bool:
-    """Whether a pair says something, and is of that part."""
-    return pair.premise != pair.hypothesis and part in ("train", _side(pair))
+    """Whether a pair says something, and is of that part: its text decides between dev and test, so they never meet."""
+    side = ("dev", "test")[crc32(f"{pair.premise} {pair.hypothesis}".encode()) % 2]
+    return pair.premise != pair.hypothesis and part in ("train", side)
 
 
-def _side(pair: Pair) -> str:
-    """Whether a pair is of dev or of test: by its text, so that the two never meet."""
-    return ("dev", "test")[crc32(f"{pair.premise} {pair.hypothesis}".encode()) % 2]
+def _pair(held: str, label: str, phenomenon: str, draw: Draw) -> Pair:
+    return _probe_pair(held, label, phenomenon, None, draw)
 
 
-def _pair(phenomenon: str, label: str, held: str, draw: Draw, only: str | None = None) -> Pair:
+def _probe_pair(held: str, label: str, phenomenon: str, only: str | None, draw: Draw) -> Pair:
+    """A pair of a phenomenon, or of one of its fragments."""
     tables = _tables(phenomenon, held in ("words", "both"), held in ("forms", "both"))[label]
-    table = draw.one([table for table in tables if only in (None, table.fragment.name)])
-    premise, hypothesis = table.cells[draw.place(table.cumulative)]
-    words = table.fragment.language.words(draw)
+    fragment, cells, cumulative = draw.one([table for table in tables if only in (None, table[0].name)])
+    premise, hypothesis = cells[draw.place(cumulative)]
+    words = fragment.language.words(draw)
     text = sentence(premise, words)
-    if table.fragment.tense and draw.chance(ASIDE):
-        aside = sentence(draw.one(ASIDES[table.fragment.tense]), {})
-        text = f"{aside} {text}"
+    if fragment.tense and draw.chance(ASIDE):
+        text = f"{sentence(draw.one(ASIDES[fragment.tense]), {})} {text}"
     extras = {
         "phenomenon": phenomenon,
-        "fragment": table.fragment.name,
+        "fragment": fragment.name,
         "premise_form": premise,
         "hypothesis_form": hypothesis,
         "held": held,

@@ -1,15 +1,14 @@
 """English forms of words: verbs (past, participle, third person, -ing), plurals, and phrases that agree."""
 
 from dataclasses import dataclass
+from functools import cache
 
-from neurogame.data.fragments.english import section
+from neurogame.data.fragments.words import ENGLISH
 
-ENGLISH = section("inflection")
-
-_IRREGULAR = {
-    base: forms.split("/") for base, _, forms in (entry.partition(":") for entry in ENGLISH["strong"].split())
-}
-_IRREGULAR_PLURALS = dict(pair.split(":") for pair in ENGLISH["plurals"].split())
+_STRONG, _PLURALS = (
+    dict(entry.split(":") for entry in ENGLISH["inflection"][name].split()) for name in ("strong", "plurals")
+)
+_DOUBLED = ENGLISH["inflection"]["doubled"].split()
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,7 @@ class Verb:
     ing: str
 
     @classmethod
+    @cache
     def of(cls, phrase: str) -> "Verb":
         """From the base form and what follows it, such as "lock the door".
 
@@ -33,7 +33,7 @@ class Verb:
             All its forms, by the rules of spelling or the list of irregular verbs.
         """
         base, space, rest = phrase.partition(" ")
-        past, done = _IRREGULAR.get(base) or (_past(base),) * 2
+        past, done = _STRONG[base].split("/") if base in _STRONG else (_past(base),) * 2
         third = "has" if base == "have" else "is" if base == "be" else _with_s(base)
         forms = (base, past, done, third, _ing(base))
         return cls(*(form + space + rest for form in forms))
@@ -44,13 +44,13 @@ def _past(base: str) -> str:
         return base + "d"
     if base.endswith("y") and base[-2] not in "aeou":
         return base[:-1] + "ied"
-    return base + base[-1] * (base in ENGLISH["doubled"].split()) + "ed"
+    return base + base[-1] * (base in _DOUBLED) + "ed"
 
 
 def _ing(base: str) -> str:
     if base.endswith("e") and not base.endswith("ee") and base != "be":
         return base[:-1] + "ing"
-    return base + base[-1] * (base in ENGLISH["doubled"].split()) + "ing"
+    return base + base[-1] * (base in _DOUBLED) + "ing"
 
 
 def _with_s(word: str) -> str:
@@ -70,31 +70,18 @@ def plural(noun: str) -> str:
     """
     head, of, rest = noun.partition(" of ")
     before, space, last = head.rpartition(" ")
-    return before + space + (_IRREGULAR_PLURALS.get(last) or _with_s(last)) + of + rest
+    return before + space + (_PLURALS.get(last) or _with_s(last)) + of + rest
 
 
 class Phrase(str):
     """A noun phrase with the verb forms that agree with it: "{n} {n.was} late"."""
 
-    is_plural: bool
+    be: str
+    was: str
+    has: str
 
     def __new__(cls, text: str, is_plural: bool = False) -> "Phrase":
         """The phrase, and whether its verb is in the plural."""
         phrase = super().__new__(cls, text)
-        phrase.is_plural = is_plural
+        phrase.be, phrase.was, phrase.has = ("are", "were", "have") if is_plural else ("is", "was", "has")
         return phrase
-
-    @property
-    def be(self) -> str:
-        """is or are."""
-        return "are" if self.is_plural else "is"
-
-    @property
-    def was(self) -> str:
-        """was or were."""
-        return "were" if self.is_plural else "was"
-
-    @property
-    def has(self) -> str:
-        """has or have."""
-        return "have" if self.is_plural else "has"

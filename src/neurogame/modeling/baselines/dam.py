@@ -222,9 +222,8 @@ def _side(x: Float[Tensor, "batch tokens dim"], chosen: Bool[Tensor, "batch toke
             f"the {name} of row {empty[0]} has no tokens: this model classifies pairs, a single text cannot be split"
             " (give text and text_pair; if the text was truncated away, raise max_length)"
         )
-    width = int(lengths.max())
-    order = chosen.int().argsort(dim=1, descending=True, stable=True)[:, :width]  # (batch, width)
-    real = torch.arange(width, device=x.device) < lengths.unsqueeze(1)
+    order = (~chosen).int().argsort(dim=1, stable=True)[:, : int(lengths.max())]  # (batch, words)
+    real = chosen.gather(1, order)
     words = x.gather(1, order.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
     return Side(words.masked_fill(~real.unsqueeze(-1), 0.0), real)
 
