@@ -342,14 +342,7 @@ class NormGames(nn.Module):
     background: nn.Parameter | None
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        heads: int = 64,
-        head_dim: int = 4,
-        width: int = 256,
-        mixing: int = 1,
-        spins: Spins = "none",
+        self, dim: int, *, heads: int = 64, head_dim: int = 4, width: int = 256, mixing: int = 1, spins: Spins = "none"
     ) -> None:
         super().__init__()
         for name, number in (("dim", dim), ("heads", heads), ("head_dim", head_dim), ("width", width)):

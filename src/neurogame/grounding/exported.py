@@ -76,10 +76,7 @@ class ExportedGame:
             )
 
     def play(
-        self,
-        hidden: GameTerms,
-        members: Float[Tensor, "words tokens"],
-        playing: Bool[Tensor, "tokens"] | None = None,
+        self, hidden: GameTerms, members: Float[Tensor, "words tokens"], playing: Bool[Tensor, "tokens"] | None = None
     ) -> WordGame:
         """The game of one text.
 

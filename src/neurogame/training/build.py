@@ -7,11 +7,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import Dataset
-from transformers import (
-    AutoConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame.classifier import max_length
 from neurogame.data import DataError, PairDataset, load

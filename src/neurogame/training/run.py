@@ -342,12 +342,7 @@ def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits, *, show
 
 
 def _write(
-    config: RunConfig,
-    splits: Splits,
-    trainer: NeuroGameTrainer,
-    nli: NLI,
-    report: Report,
-    seconds: float,
+    config: RunConfig, splits: Splits, trainer: NeuroGameTrainer, nli: NLI, report: Report, seconds: float
 ) -> dict[str, Any]:
     """metrics.json, the figures and the card."""
     folder, history = config.folder, trainer.state.log_history
