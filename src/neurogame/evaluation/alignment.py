@@ -57,7 +57,8 @@ class Aligned:
         if not self.collapsed:
             return log_p
         merged = [np.logaddexp.reduce(log_p[:, self.columns == k], axis=1) for k in range(len(self.names))]
-        return np.minimum(np.stack(merged, 1), 0.0)  # the sum of rounded probabilities may exceed 1
+        capped: Array = np.minimum(np.stack(merged, 1), 0.0)  # the sum of rounded probabilities may exceed 1
+        return capped
 
 
 def align(logits: ArrayLike | torch.Tensor, gold: Sequence[str], labels: Sequence[str]) -> Aligned:

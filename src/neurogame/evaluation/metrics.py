@@ -142,7 +142,8 @@ def confusion(aligned: Aligned) -> Counts:
 
 def accuracy(counts: Counts) -> Array:
     """Σ_k n_kk / N of confusion counts [..., gold, predicted]."""
-    return np.asarray(np.trace(counts, axis1=-2, axis2=-1) / counts.sum((-2, -1)))
+    hits: Array = np.trace(counts, axis1=-2, axis2=-1) / counts.sum((-2, -1))
+    return hits
 
 
 def f1(counts: Counts) -> Array:
@@ -153,7 +154,8 @@ def f1(counts: Counts) -> Array:
 
 def macro_f1(counts: Counts, present: Booleans) -> Array:
     """Mean F1 over the labels that are `present` in the gold labels."""
-    return np.asarray(f1(counts)[..., present].mean(-1))
+    mean: Array = f1(counts)[..., present].mean(-1)
+    return mean
 
 
 def bootstrap(counts: Counts, statistic: Callable[[Counts], Array], resamples: int = 1000, seed: int = 0) -> Array:
@@ -224,10 +226,11 @@ def by(
         cell[1] += bool(hit)
     rank = {name: f"{k:03d}" for k, name in enumerate(ordered(set(gold)))}
     places = sorted(counts, key=lambda cell: [rank[v] if k == "label" else v for k, v in zip(keys, cell, strict=True)])
-    groups = ((dict(zip(keys, cell, strict=True)), *counts[cell]) for cell in places)
-    return tuple(Group(key, n, hits / n, wilson(hits, n)) for key, n, hits in groups)
+    groups = ((dict(zip(keys, cell, strict=True)), counts[cell]) for cell in places)
+    return tuple(Group(key, n, hits / n, wilson(hits, n)) for key, (n, hits) in groups)
 
 
 def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Array:
     """part/whole, and 0 where whole is 0."""
-    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+    quotient: Array = np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
+    return quotient
