@@ -98,7 +98,7 @@ def existing(folder: Path) -> list[Path]:
     return [path for pattern in _RESULTS for path in sorted(folder.glob(pattern))]
 
 
-def write(report: "Report", folder: Path, *, overwrite: bool, sentences: bool) -> Path:
+def write_report(report: "Report", folder: Path, *, overwrite: bool, sentences: bool) -> Path:
     """`Report.save`; results that the folder holds are replaced only with `overwrite`."""
     answers = [row.predictions for row in report.rows if row.predictions is not None]
     if len(answers) < len(report.rows):

@@ -14,13 +14,12 @@ from typing import Any, Protocol
 import torch
 from rich.console import RenderableType
 
-from neurogame.evaluation import predictions as storage
 from neurogame.evaluation import views
 from neurogame.evaluation.alignment import align, counts_as, ordered
 from neurogame.evaluation.calibration import Calibration, calibrate, fit_temperature
 from neurogame.evaluation.comparison import Comparison, check_same_data, compare
 from neurogame.evaluation.metrics import Group, Scores, by, score_aligned
-from neurogame.evaluation.predictions import Predictions, load_predictions
+from neurogame.evaluation.predictions import Predictions, load_predictions, read_report, write_report
 from neurogame.records import plain, restore
 from neurogame.validation import check_count
 
@@ -139,12 +138,12 @@ class Report:
         Returns:
             The folder.
         """
-        return storage.write(self, Path(folder), overwrite=overwrite, sentences=sentences)
+        return write_report(self, Path(folder), overwrite=overwrite, sentences=sentences)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Report":
         """What `save` wrote, predictions included."""
-        rows = cls.from_dict(storage.read_report(Path(folder))).rows
+        rows = cls.from_dict(read_report(Path(folder))).rows
         return cls(tuple(replace(row, predictions=p) for row, p in zip(rows, load_predictions(folder), strict=True)))
 
 

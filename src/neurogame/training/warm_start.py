@@ -62,20 +62,8 @@ def learn_labels(
     """Train games and readout, in place, on states of the frozen encoder: the objective of the run itself.
 
     The states of `section.warm_texts` texts and of coalitions of their words are computed once. `section.warm_steps`
-    steps then go over them: cross-entropy of the labels, and the two terms of `grounding_loss`.
-
-    Args:
-        model: with readout "game"; its games and classifier are changed.
-        tokenizer: its tokenizer.
-        data: training texts with labels; texts without one are left out.
-        section: the objective.
-        max_length: tokens of a text.
-        seed: of the run.
-        bf16: autocast the passes over the texts, as in training.
-        progress: called with the number of forward passes just done.
-
-    Raises:
-        ValueError: no text has a label.
+    steps then go over them: cross-entropy of the labels, and the two terms of `grounding_loss`. Arguments are those of
+    `fit_to_answers`. Texts of `data` without a label are left out; a ValueError where none has one.
     """
     games = model.pooling.games
     assert isinstance(games, NormGames)
