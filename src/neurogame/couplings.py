@@ -97,13 +97,8 @@ class LinearCoupling:
 
     def scaled(self, factor: Float[Tensor, "..."]) -> "LinearCoupling":
         """factor·J with one factor per head: it multiplies the three coefficients, never the tokens."""
-        return LinearCoupling(
-            self.V,
-            self.scale * factor,
-            self.delta,
-            self.weight * factor.unsqueeze(-1),
-            self.diag * factor.unsqueeze(-1),
-        )
+        column = factor.unsqueeze(-1)
+        return LinearCoupling(self.V, self.scale * factor, self.delta, self.weight * column, self.diag * column)
 
     def diagonal(self) -> Float[Tensor, "... tokens"]:
         """The diagonal of J: zero, a spin does not couple to itself."""
@@ -120,20 +115,14 @@ def permute_tokens(
     coupling: Tensor | LinearCoupling, order: Int[Tensor, "... tokens"]
 ) -> Float[Tensor, "... tokens tokens"] | LinearCoupling:
     """J_{π(i) π(j)}: the couplings of other tokens, with the spectrum of J. `order` is π, [..., tokens]."""
-    batch = coupling.shape[:-2]
-    n = coupling.shape[-1]
+    batch, n = coupling.shape[:-2], coupling.shape[-1]
     order = order.expand(*batch, n)
     if isinstance(coupling, Tensor):
         rows = coupling.gather(-2, order.unsqueeze(-1).expand(*batch, n, n))
         return rows.gather(-1, order.unsqueeze(-2).expand(*batch, n, n))
     V, scale, delta, weight, diag = coupling.factors
-    return LinearCoupling(
-        V.gather(-2, order.unsqueeze(-1).expand(V.shape)),
-        scale,
-        delta.gather(-1, order.unsqueeze(-2).expand(delta.shape)),
-        weight,
-        diag.gather(-1, order),
-    )
+    V, delta = V.gather(-2, order.unsqueeze(-1).expand(V.shape)), delta.gather(-1, order.unsqueeze(-2).expand_as(delta))
+    return LinearCoupling(V, scale, delta, weight, diag.gather(-1, order))
 
 
 def linear_product(factors: tuple[Tensor, ...], X: Float[Tensor, "... tokens m"]) -> Float[Tensor, "... tokens m"]:
@@ -360,9 +349,8 @@ def _stream(everything: _Block, tilt: Tensor | None, f: Nonlinearity, chunk: int
     sums: dict[int | None, tuple[Tensor, Tensor]] = {}
     for r, s in _blocks(everything.G, samples, chunk):
         delta, base = _pair_block(everything.cut(r, s), f)
-        J, log_sum = sums.get(
-            r.start, (torch.zeros_like(everything.G[r]), torch.full_like(everything.G[r], -torch.inf))
-        )
+        G = everything.G[r]
+        J, log_sum = sums.get(r.start, (torch.zeros_like(G), torch.full_like(G, -torch.inf)))
         if tilt is None:
             sums[r.start] = J + delta.sum(-3) / samples, log_sum
             continue

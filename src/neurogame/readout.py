@@ -141,11 +141,8 @@ def label_values(
     n = V.shape[1]
     if n <= most:
         nothing = torch.zeros(len(R), n, dtype=torch.float64, device=V.device)
-        if not n:
-            return LabelValues(
-                nothing, nothing, nothing.new_zeros(len(R), 0, 0), nothing, nothing, exact=True, samples=1
-            )
-        numbers = exact.all_values(_enumerated(V, anchor, R))
+        none = (nothing, nothing, nothing.new_zeros(len(R), n, n))
+        numbers = exact.all_values(_enumerated(V, anchor, R)) if n else none
         return LabelValues(*numbers, nothing, nothing, exact=True, samples=1 << n)
     return _sampled(V.contiguous(), anchor, R, samples + samples % 2, generator)
 
@@ -162,29 +159,25 @@ def _sampled(
     laws = [sampling.drawn(sampling.paired, source, V.device, law, 1, samples, n).members[0] for law in LAWS]
     with full_precision(V.device):
         compiled = not kernels.needs_gradient(V, anchor, R) and kernels.available(V, anchor, R)
-        found = (_compiled_sums if compiled else _sums)(V, anchor, R, laws)
-        phi, beta = (Mean.of(delta, None, is_paired=True) for delta in found[:2])
+        *deltas, J = (_compiled_sums if compiled else _sums)(V, anchor, R, laws)
+        phi, beta = (Mean.of(delta, None, is_paired=True) for delta in deltas)
         total = R @ (_norm(anchor + V.sum(1)) - _norm(anchor))
         size = (R.abs().unsqueeze(-1) * V.norm(dim=-1)).sum(1)  # (labels, players)
         phi = balanced(phi, total, size)
-    numbers = (phi.value.double(), beta.value.double(), found[2].double())
-    return LabelValues(*numbers, phi.se.double(), beta.se.double(), exact=False, samples=samples)
+    numbers = (x.double() for x in (phi.value, beta.value, J, phi.se, beta.se))
+    return LabelValues(*numbers, exact=False, samples=samples)
 
 
 def _sums(
-    V: Float[Tensor, "heads players dim"],
-    anchor: Float[Tensor, "heads dim"],
-    R: Float[Tensor, "labels heads"],
-    laws: list[Bool[Tensor, "samples players"]],
-) -> tuple[
-    Float[Tensor, "labels samples players"],
-    Float[Tensor, "labels samples players"],
-    Float[Tensor, "labels players players"],
-]:
-    """R times the contributions in draws of Shapley's and of Banzhaf's law, and R times the couplings of the latter."""
+    V: Tensor, anchor: Tensor, R: Tensor, laws: list[Bool[Tensor, "samples players"]]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """R times the contributions in draws of Shapley's and of Banzhaf's law, and R times the couplings of the latter.
+
+    [labels, samples, players] twice, and [labels, players, players].
+    """
     alone, both = toggle(V, laws[0], None, anchor, lean=True), toggle(V, laws[1], None, anchor)
-    found = (alone.delta, both.delta, pair_couplings(V, both, "identity", None))
-    phi, beta, J = ((R @ x.flatten(1)).unflatten(-1, x.shape[1:]) for x in found)
+    of_heads = (alone.delta, both.delta, pair_couplings(V, both, "identity", None))
+    phi, beta, J = ((R @ x.flatten(1)).unflatten(-1, x.shape[1:]) for x in of_heads)
     return phi, beta, J
 
 
@@ -252,11 +245,9 @@ class ReadoutOutput:
     @cached_property
     def labels(self) -> tuple[LabelValues, ...]:
         """`label_values` of each row over its players; computed when asked for."""
+        rows = zip(self.terms.V, self.terms.anchor, self.real, strict=True)
         with torch.no_grad():
-            return tuple(
-                label_values(V[:, at], a, self.weight)
-                for V, a, at in zip(self.terms.V, self.terms.anchor, self.real, strict=True)
-            )
+            return tuple(label_values(V[:, at], a, self.weight) for V, a, at in rows)
 
     @cached_property
     def label_shapley(self) -> Float[Tensor, "batch labels tokens"]:
@@ -304,11 +295,8 @@ class Mixing(nn.Module):
         """Both branches add little at first."""
         self.first.reset_parameters()
         self.second.reset_parameters()
-        for linear in (self.query_key_value, self.up):
-            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
-        for linear in (self.out, self.down):
-            nn.init.normal_(linear.weight, std=0.1 * linear.in_features**-0.5)
-        for linear in (self.query_key_value, self.up, self.out, self.down):
+        for linear, std in ((self.query_key_value, 1.0), (self.up, 1.0), (self.out, 0.1), (self.down, 0.1)):
+            nn.init.normal_(linear.weight, std=std * linear.in_features**-0.5)
             nn.init.zeros_(linear.bias)
 
     def forward(
@@ -342,14 +330,7 @@ class NormGames(nn.Module):
     background: nn.Parameter | None
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        heads: int = 64,
-        head_dim: int = 4,
-        width: int = 256,
-        mixing: int = 1,
-        spins: Spins = "none",
+        self, dim: int, *, heads: int = 64, head_dim: int = 4, width: int = 256, mixing: int = 1, spins: Spins = "none"
     ) -> None:
         super().__init__()
         for name, number in (("dim", dim), ("heads", heads), ("head_dim", head_dim), ("width", width)):
@@ -374,13 +355,8 @@ class NormGames(nn.Module):
     @property
     def options(self) -> dict[str, Any]:
         """What makes games of the same shape: `NormGames(dim, **options)`."""
-        return {
-            "heads": self.heads,
-            "head_dim": self.head_dim,
-            "width": self.value.in_features,
-            "mixing": len(self.mixing),
-            "spins": self.spins,
-        }
+        width, mixing = self.value.in_features, len(self.mixing)
+        return {"heads": self.heads, "head_dim": self.head_dim, "width": width, "mixing": mixing, "spins": self.spins}
 
     @torch.no_grad()
     def reset_parameters(self) -> None:

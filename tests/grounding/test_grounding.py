@@ -32,7 +32,7 @@ from neurogame.grounding import (
 from neurogame.grounding.explainer import CONFIG, WEIGHTS, Explainer, digest
 from neurogame.grounding.fitting import empty_logits
 from neurogame.grounding.game import WordGame
-from neurogame.grounding.texts import WORDS, CollateWords, WordRows, as_pairs, first_real, players_of
+from neurogame.grounding.texts import WORDS, CollateWords, as_pairs, players_of, word_rows
 from neurogame.nli import NLI, ModelError
 from neurogame.readout import NormGames
 
@@ -235,7 +235,7 @@ def sided(family, side):
 
 
 def batch_of(tok, pairs=tiny.PAIRS):
-    rows = WordRows(pairs, tok, 40)
+    rows = word_rows(pairs, tok, 40)
     batch = CollateWords(tok)([rows[i] for i in range(len(rows))])
     return batch, batch.pop(WORDS)
 
@@ -330,9 +330,9 @@ def test_batches_know_their_words(side):
     assert word_of.shape == real.shape
     assert (word_of[~real] == -1).all()
     assert players_of(word_of) == [len(f"{p} {h}".split()) for p, h in [*tiny.PAIRS, ("", "")]]
-    for row, pair in zip(first_real(word_of, real), tiny.PAIRS, strict=False):
+    for row, pair in zip((words[there] for words, there in zip(word_of, real, strict=True)), tiny.PAIRS, strict=False):
         assert row.tolist() == read_words(tok, *pair, 40)[1]
-    rows = WordRows(tiny.PAIRS, tok, 40, labels=[0, 1, 2, 1])
+    rows = word_rows(tiny.PAIRS, tok, 40, labels=[0, 1, 2, 1])
     assert CollateWords(tok)([rows[0], rows[2]])["labels"].tolist() == [0, 2]
     assert WORDS not in CollateWords(tok)([{k: v for k, v in rows[0].items() if k != WORDS}])
 

@@ -24,7 +24,7 @@ from neurogame.explanation.reading import read
 from neurogame.explanation.removal import evaluate
 from neurogame.grounding import centred, draw, r_squared
 from neurogame.grounding.fitting import empty_logits
-from neurogame.grounding.texts import WORDS, CollateWords, WordRows, players_of
+from neurogame.grounding.texts import WORDS, CollateWords, players_of, word_rows
 from neurogame.labels import LABELS
 from neurogame.nli import NLI, load
 from neurogame.training import ConfigError, train
@@ -50,7 +50,7 @@ def sided(family, side):
 def losses(model, tok, seed=0, **options):
     """The two terms for the pairs of `tiny`, with their graph."""
     section = GroundingSection(**options)
-    rows = WordRows(tiny.PAIRS, tok, 40)
+    rows = word_rows(tiny.PAIRS, tok, 40)
     batch = CollateWords(tok)([rows[i] for i in range(4)])
     word_of = batch.pop(WORDS)
     outputs = model(**batch, output_game=True)
@@ -88,7 +88,7 @@ def test_a_share_of_the_rows_is_read_incomplete():
     model, tok = tiny.game_model(), tiny.tokenizer()
     draws = torch.Generator().manual_seed(7)
     kept = torch.randperm(4, generator=draws)[:2].sort().values
-    rows = WordRows(tiny.PAIRS, tok, 40)
+    rows = word_rows(tiny.PAIRS, tok, 40)
     batch = CollateWords(tok)([rows[i] for i in kept.tolist()])
     word_of = batch.pop(WORDS)
     with torch.no_grad():
@@ -158,7 +158,7 @@ def test_the_r2_of_dev_by_hand():
 
 def test_a_text_without_words_trains_too():
     model, tok = tiny.game_model(), tiny.tokenizer()
-    rows = WordRows([("", "")], tok, 40)
+    rows = word_rows([("", "")], tok, 40)
     batch = CollateWords(tok)([rows[0]])
     word_of = batch.pop(WORDS)
     section, outputs = GroundingSection(), model(**batch, output_game=True)

@@ -131,7 +131,7 @@ def _read(names: list[str], reading: dict[str, Any], *, report: bool = True) -> 
 
 def _check_output(output: Path | None) -> None:
     """What would fail when everything has been computed, fails before."""
-    from neurogame.evaluation.storage import existing
+    from neurogame.evaluation.predictions import existing
 
     if output is not None and existing(output):
         raise FileExistsError(f"{output} already holds an evaluation, which is never overwritten; choose another")

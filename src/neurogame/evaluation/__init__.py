@@ -9,9 +9,8 @@ from neurogame.evaluation.alignment import Aligned, align
 from neurogame.evaluation.calibration import Calibration, Confidence, calibrate, fit_temperature
 from neurogame.evaluation.comparison import Comparison, compare, mcnemar
 from neurogame.evaluation.metrics import Group, Scores, by, score
-from neurogame.evaluation.predictions import Predictions
+from neurogame.evaluation.predictions import Predictions, load_predictions
 from neurogame.evaluation.report import Report, Row, combine, evaluate
-from neurogame.evaluation.storage import load_predictions
 
 __all__ = [
     "Aligned",

@@ -82,7 +82,9 @@ def align(logits: ArrayLike | torch.Tensor, gold: Sequence[str], labels: Sequenc
     order = ordered(labels)
     if len(set(order)) != len(order):
         raise ValueError(f"labels of the model appear twice: {', '.join(labels)}; check id2label of its config")
-    z = _as_array(logits)
+    if isinstance(logits, torch.Tensor):  # half precision and other devices are brought over first
+        logits = logits.detach().to("cpu", torch.float64).numpy()
+    z = np.asarray(logits, dtype=np.float64)
     if z.ndim != 2 or z.shape[1] != len(order):
         raise ValueError(f"logits must have shape [pairs, {len(order)}] for {', '.join(labels)}, got {list(z.shape)}")
     if len(z) != len(gold):
@@ -97,14 +99,8 @@ def align(logits: ArrayLike | torch.Tensor, gold: Sequence[str], labels: Sequenc
     names = tuple(ordered(set(stands_for)))
     index = {name: k for k, name in enumerate(names)}
     columns = np.array([index[name] for name in stands_for], dtype=np.int64)
-    return Aligned(
-        labels=order,
-        logits=z,
-        names=names,
-        columns=columns,
-        gold=np.array([index[name] for name in gold], dtype=np.int64),
-        predicted=columns[z.argmax(1)],
-    )
+    right = np.array([index[name] for name in gold], dtype=np.int64)
+    return Aligned(order, z, names, columns, gold=right, predicted=columns[z.argmax(1)])
 
 
 def ordered(labels: Iterable[str]) -> tuple[str, ...]:
@@ -132,10 +128,3 @@ def counts_as(labels: tuple[str, ...], gold: Sequence[str]) -> tuple[str, ...]:
             f"its labels are {', '.join(map(repr, labels))}. Labels are compared by name: check id2label of its config"
         )
     return merged
-
-
-def _as_array(logits: ArrayLike | torch.Tensor) -> Array:
-    """Logits as float64; half precision and other devices are brought over first."""
-    if isinstance(logits, torch.Tensor):
-        logits = logits.detach().to("cpu", torch.float64).numpy()
-    return np.asarray(logits, dtype=np.float64)

@@ -69,16 +69,7 @@ def brier(log_p: Array, gold: Indices) -> float:
 
 
 def reliability(confidence: Array, correct: Booleans, bins: int = 15) -> tuple[Bin, ...]:
-    """Count, mean confidence and accuracy in `bins` bins of equal width.
-
-    Args:
-        confidence: [pairs], the probability of the predicted label.
-        correct: [pairs].
-        bins: how many.
-
-    Returns:
-        One entry per bin, also for those without pairs.
-    """
+    """Count, mean confidence [pairs] and accuracy in `bins` bins of equal width, empty ones included."""
     check_count("bins", bins)
     edges = np.linspace(0.0, 1.0, bins + 1)
     index = np.searchsorted(edges[1:-1], confidence, side="left")  # an edge belongs to the bin below it
@@ -93,23 +84,12 @@ def reliability(confidence: Array, correct: Booleans, bins: int = 15) -> tuple[B
 
 def ece(table: tuple[Bin, ...]) -> float:
     """Σ_b n_b/N · |accuracy_b − confidence_b| of a reliability table."""
-    gaps = [
-        b.count * abs(b.accuracy - b.confidence) for b in table if b.accuracy is not None and b.confidence is not None
-    ]
+    gaps = (b.count * abs((b.accuracy or 0.0) - (b.confidence or 0.0)) for b in table)
     return math.fsum(gaps) / sum(b.count for b in table)
 
 
 def confidence(aligned: Aligned, temperature: float | Array = 1.0, bins: int = 15) -> Confidence:
-    """NLL, Brier score and ECE of logits divided by a temperature.
-
-    Args:
-        aligned: logits and gold labels.
-        temperature: T, one or one per pair.
-        bins: of the calibration error.
-
-    Returns:
-        The three figures, and the reliability table behind the last.
-    """
+    """NLL, Brier score and ECE of logits divided by a temperature, one or one per pair."""
     log_p = aligned.log_probabilities(temperature)
     chosen = np.exp(log_p[np.arange(len(aligned)), aligned.predicted])
     table = reliability(chosen, aligned.correct, bins)
@@ -183,16 +163,7 @@ def halves(n: int, seed: int = 0) -> Booleans:
 def cross_fit(logits: Array, gold: Indices, seed: int = 0) -> tuple[Array, tuple[float, float]]:
     """The temperature of each pair, fitted on the half it is not in; and the two temperatures.
 
-    Args:
-        logits: [pairs, labels].
-        gold: [pairs], the column of the gold label.
-        seed: of the halves.
-
-    Returns:
-        [pairs], and two temperatures: the first was fitted on the rest and belongs to `halves(n, seed)`.
-
-    Raises:
-        ValueError: fewer than two pairs, or as of `fit_temperature`.
+    The first of them was fitted on the rest and belongs to `halves(n, seed)`. Fewer than two pairs are a ValueError.
     """
     if len(gold) < 2:
         raise ValueError(f"cross-fitting needs at least two pairs, got {len(gold)}")
@@ -202,12 +173,7 @@ def cross_fit(logits: Array, gold: Indices, seed: int = 0) -> tuple[Array, tuple
 
 
 def calibrate(
-    aligned: Aligned,
-    *,
-    fitted: tuple[float, str] | None = None,
-    stored: float = 1.0,
-    bins: int = 15,
-    seed: int = 0,
+    aligned: Aligned, *, fitted: tuple[float, str] | None = None, stored: float = 1.0, bins: int = 15, seed: int = 0
 ) -> Calibration:
     """Confidence before and after temperature scaling.
 
@@ -234,14 +200,11 @@ def calibrate(
     if fitted is not None:
         check_positive("the fitted temperature", fitted[0])
     before = confidence(aligned, bins=bins)
-    if fitted is not None:
-        return Calibration(f"fitted on {fitted[1]}", (fitted[0],), before, confidence(aligned, fitted[0], bins))
-    if stored != 1.0:
-        return Calibration("stored in the model", (stored,), before, confidence(aligned, stored, bins))
-    if aligned.collapsed:
-        reason = "none, two-way gold labels cannot fit one; give a calibration set"
-        return Calibration(reason, (), before, None)
-    if len(aligned) < 2:
-        return Calibration("none, one pair is too few to fit one", (), before, None)
+    if fitted is not None or stored != 1.0:
+        T, source = (stored, "stored in the model") if fitted is None else (fitted[0], f"fitted on {fitted[1]}")
+        return Calibration(source, (T,), before, confidence(aligned, T, bins))
+    if aligned.collapsed or len(aligned) < 2:
+        two_way = "none, two-way gold labels cannot fit one; give a calibration set"
+        return Calibration(two_way if aligned.collapsed else "none, one pair is too few to fit one", (), before, None)
     per_pair, both = cross_fit(aligned.logits, aligned.gold, seed)
     return Calibration("cross-fitted, two halves", both, before, confidence(aligned, per_pair, bins))

@@ -4,24 +4,16 @@ matplotlib is imported when something is drawn, and only its `Figure` objects ar
 global state of pyplot: figures can be drawn from any thread, with or without a display.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from neurogame.evaluation.calibration import Bin, Calibration
 from neurogame.evaluation.report import Report, Row
 from neurogame.extras import need
 from neurogame.writing import save_figure
 
-COLOURS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#000000",
-)  # Okabe and Ito: colour-blind safe
+# Okabe and Ito: colour-blind safe
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 _BEFORE, _AFTER = COLOURS[1], COLOURS[0]
 _SMALL = 9
@@ -60,29 +52,22 @@ def accuracy(report: Report, path: str | Path | None = None) -> Any:
 
 
 def confusion(rows: Report | Row | Sequence[Row], path: str | Path | None = None, *, columns: int = 3) -> Any:
-    """One confusion matrix per row: gold labels down, predictions across, colour by share of the gold label.
-
-    Args:
-        rows: a report, a row of one, or several.
-        path: a .png or .svg file that it is also written to; None: none.
-        columns: panels in a line.
-    """
-    return _panels(_confusions, _rows(rows), columns, _CELL, path)
+    """One confusion matrix per row, `columns` in a line: gold labels down, predictions across, colour by share."""
+    return _panels(_confusions, rows, columns, _CELL, path)
 
 
 def reliability(rows: Report | Row | Sequence[Row], path: str | Path | None = None, *, columns: int = 3) -> Any:
-    """One reliability diagram per row, before and after temperature scaling; bars show where the pairs are.
-
-    Args:
-        rows: a report, a row of one, or several.
-        path: a .png or .svg file that it is also written to; None: none.
-        columns: panels in a line.
-    """
-    return _panels(_reliabilities, _rows(rows), columns, _PANEL, path)
+    """One reliability diagram per row, before and after temperature scaling; bars show where the pairs are."""
+    return _panels(_reliabilities, rows, columns, _PANEL, path)
 
 
-def _panels(painter: Any, rows: list[Row], columns: int, size: float, path: str | Path | None) -> Any:
+def _panels(
+    painter: Any, given: Report | Row | Sequence[Row], columns: int, size: float, path: str | Path | None
+) -> Any:
     """Rows of a report, `columns` panels in a line."""
+    rows = list(given.rows if isinstance(given, Report) else [given] if isinstance(given, Row) else given)
+    if not rows:
+        raise ValueError("there are no rows to draw")
     columns = min(columns, len(rows))
     lines = [rows[start : start + columns] for start in range(0, len(rows), columns)]
     canvas = _canvas(max(4.2, size * columns), size * len(lines))
@@ -106,10 +91,15 @@ def _accuracy(canvas: Any, report: Report) -> None:
         middles.append(sum(ys) / len(ys))
         names.append(f"{name}\nmost frequent label {100 * rows[0].scores.majority:.1f}")
         for y, row in zip(ys, rows, strict=True):
-            _point(axes, y, row, report.models.index(row.model))
+            style = _style(report.models.index(row.model))
+            value, (low, high) = 100 * row.scores.accuracy, (100 * bound for bound in row.scores.interval)
+            axes.hlines(y, low, high, color=style["color"], linewidth=1.8, zorder=2)
+            axes.plot(value, y, **style, markersize=6, zorder=3)
+            offset = {"textcoords": "offset points", "va": "center", "fontsize": _SMALL, "color": "0.15"}
+            axes.annotate(f"{value:.1f}", (high, y), (7, 0), **offset)
         place = ys[-1] + 1.65
     for k, model in enumerate(report.models):
-        axes.plot([], [], color=_colour(k), marker=_marker(k), linestyle="none", label=_cut(model, 40))
+        axes.plot([], [], **_style(k), linestyle="none", label=_cut(model, 40))
     axes.set_yticks(middles, names, fontsize=_SMALL)
     axes.set_ylim(place - 0.9, -0.75)
     left = 100 * min(row.scores.interval[0] for row in report.rows)
@@ -125,19 +115,9 @@ def _accuracy(canvas: Any, report: Report) -> None:
     canvas.legend(loc="outside upper left", ncols=min(3, len(report.models)), frameon=False, fontsize=_SMALL)
 
 
-def _point(axes: Any, y: float, row: Row, k: int) -> None:
-    """One accuracy with its interval and its number."""
-    value, (low, high) = 100 * row.scores.accuracy, (100 * bound for bound in row.scores.interval)
-    axes.hlines(y, low, high, color=_colour(k), linewidth=1.8, zorder=2)
-    axes.plot(value, y, color=_colour(k), marker=_marker(k), markersize=6, zorder=3)
-    offset = {"textcoords": "offset points", "va": "center", "fontsize": _SMALL, "color": "0.15"}
-    axes.annotate(f"{value:.1f}", (high, y), (7, 0), **offset)
-
-
 def _confusions(canvas: Any, rows: list[Row], columns: int) -> None:
     """One line of confusion matrices."""
-    panels = canvas.subplots(1, columns, squeeze=False)[0]
-    for axes, row in zip(panels, rows, strict=False):
+    for axes, row in _axes(canvas, rows, columns):
         names, counts = row.scores.labels, row.scores.confusion
         shares = [[count / max(1, sum(line)) for count in line] for line in counts]
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -146,21 +126,19 @@ def _confusions(canvas: Any, rows: list[Row], columns: int) -> None:
                 text = f"{count}\n{100 * shares[i][j]:.0f} %"
                 dark = shares[i][j] > 0.55
                 axes.text(j, i, text, ha="center", va="center", fontsize=_SMALL, color="white" if dark else "0.1")
-        axes.set_xticks(range(len(names)), [_broken(name) for name in names], fontsize=_SMALL)
-        axes.set_yticks(range(len(names)), [_broken(name) for name in names], fontsize=_SMALL, rotation=90, va="center")
+        broken = [name.replace("non-", "non-\n") for name in names]
+        axes.set_xticks(range(len(names)), broken, fontsize=_SMALL)
+        axes.set_yticks(range(len(names)), broken, fontsize=_SMALL, rotation=90, va="center")
         axes.tick_params(length=0)
         axes.set_xlabel("predicted", fontsize=_SMALL)
         axes.set_ylabel("gold", fontsize=_SMALL)
         axes.spines[:].set_visible(False)
         _title(axes, row, f"accuracy {100 * row.scores.accuracy:.1f} %")
-    for axes in panels[len(rows) :]:
-        axes.set_axis_off()
 
 
 def _reliabilities(canvas: Any, rows: list[Row], columns: int) -> None:
     """One line of reliability diagrams; the area of a marker is the share of pairs in its bin."""
-    panels = canvas.subplots(1, columns, squeeze=False)[0]
-    for axes, row in zip(panels, rows, strict=False):
+    for axes, row in _axes(canvas, rows, columns):
         calibration = row.calibration
         axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle="--", zorder=1)
         stages = [("T = 1", calibration.before, _BEFORE, "o")]
@@ -173,8 +151,11 @@ def _reliabilities(canvas: Any, rows: list[Row], columns: int) -> None:
             axes.plot(x, y, color=colour, linewidth=1.1, zorder=2)
             axes.scatter(x, y, s=[4 + 70 * b.count / row.n for b in bins], color=colour, marker=marker, zorder=3)
             axes.plot([], [], color=colour, marker=marker, label=f"{label}: ECE {100 * trust.ece:.1f} %", markersize=5)
-        _where(axes, stages[-1][1].reliability)
-        axes.set_xlim(_start(row), 1.02)
+        table = stages[-1][1].reliability
+        for b in table:  # where the pairs are, along the bottom; the tallest bar takes a quarter of the height
+            share, bar = 0.25 * b.count / max(b.count for b in table), {"color": "0.88", "edgecolor": "white"}
+            axes.bar((b.low + b.high) / 2, share, width=b.high - b.low, zorder=0, **bar)
+        axes.set_xlim(min(b.low for stage in stages for b in stage[1].reliability if b.count), 1.02)
         axes.set_ylim(0, 1.32)  # room for the legend
         axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
         axes.set_xlabel("confidence", fontsize=_SMALL)
@@ -182,24 +163,16 @@ def _reliabilities(canvas: Any, rows: list[Row], columns: int) -> None:
         axes.tick_params(labelsize=_SMALL)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(loc="upper left", frameon=False, fontsize=_SMALL - 0.5, handlelength=1.6, borderaxespad=0.1)
-        _title(axes, row, f"{row.scores.bins} bins; {_short(calibration)}")
+        source = f"T {calibration.source.removesuffix(', two halves')}" if calibration.after else "no T fitted"
+        _title(axes, row, f"{row.scores.bins} bins; {source}")
+
+
+def _axes(canvas: Any, rows: list[Row], columns: int) -> Iterator[tuple[Any, Row]]:
+    """A panel for each row, in one line; the others stay empty."""
+    panels = canvas.subplots(1, columns, squeeze=False)[0]
     for axes in panels[len(rows) :]:
         axes.set_axis_off()
-
-
-def _where(axes: Any, table: tuple[Bin, ...]) -> None:
-    """The share of pairs in each bin, as bars along the bottom; the tallest takes a quarter of the height."""
-    most = max(b.count for b in table)
-    for b in table:
-        axes.bar(
-            (b.low + b.high) / 2, 0.25 * b.count / most, width=b.high - b.low, color="0.88", edgecolor="white", zorder=0
-        )
-
-
-def _start(row: Row) -> float:
-    """The left end of the diagram: the lowest bin that holds pairs, before or after."""
-    tables = [c.reliability for c in (row.calibration.before, row.calibration.after) if c is not None]
-    return min(b.low for table in tables for b in table if b.count)
+    return zip(panels, rows, strict=False)
 
 
 def _title(axes: Any, row: Row, second: str) -> None:
@@ -211,29 +184,9 @@ def _cut(text: str, most: int = 34) -> str:
     return text if len(text) <= most else f"…{text[1 - most :]}"
 
 
-def _short(calibration: Calibration) -> str:
-    """Where the temperature comes from, in a few words."""
-    return "no T fitted" if calibration.after is None else f"T {calibration.source.removesuffix(', two halves')}"
-
-
-def _broken(name: str) -> str:
-    return name.replace("non-", "non-\n")
-
-
-def _colour(k: int) -> str:
-    return COLOURS[k % len(COLOURS)]
-
-
-def _marker(k: int) -> str:
+def _style(k: int) -> dict[str, str]:
     """Colour and marker repeat with different periods, so that many models stay apart."""
-    return MARKERS[(k + k // len(COLOURS)) % len(MARKERS)]
-
-
-def _rows(rows: Report | Row | Sequence[Row]) -> list[Row]:
-    listed = list(rows.rows if isinstance(rows, Report) else [rows] if isinstance(rows, Row) else rows)
-    if not listed:
-        raise ValueError("there are no rows to draw")
-    return listed
+    return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[(k + k // len(COLOURS)) % len(MARKERS)]}
 
 
 def _canvas(width: float, height: float) -> Any:
@@ -241,7 +194,6 @@ def _canvas(width: float, height: float) -> Any:
 
 
 def _save(canvas: Any, path: str | Path | None) -> Any:
-    """The figure, also written to `path` if there is one."""
     if path is not None:
         save_figure(canvas, path, dpi=150)
     return canvas

@@ -111,16 +111,12 @@ def score(
 
 
 def score_aligned(aligned: Aligned, *, bins: int = 15, resamples: int = 1000, seed: int = 0) -> Scores:
-    """`score`, of what is already aligned.
-
-    Args:
-        aligned: logits and gold labels.
-        bins: of the calibration error.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
-    """
+    """`score`, of what is already aligned."""
     counts = confusion(aligned)
-    present = counts.sum(1) > 0
+    support, predicted, hits = counts.sum(1), counts.sum(0), np.diagonal(counts)
+    present = support > 0
+    figures = (ratio(hits, predicted), ratio(hits, support), f1(counts), support, predicted)
+    rows = zip(*(column.tolist() for column in figures), strict=True)
     trust = confidence(aligned, bins=bins)
     draws = bootstrap(counts, lambda drawn: np.stack([accuracy(drawn), macro_f1(drawn, present)]), resamples, seed)
     return Scores(
@@ -130,13 +126,9 @@ def score_aligned(aligned: Aligned, *, bins: int = 15, resamples: int = 1000, se
         macro_f1=float(macro_f1(counts, present)),
         macro_f1_interval=percentiles(draws[1]),
         labels=aligned.names,
-        classes=_classes(aligned.names, counts),
+        classes={name: ClassScores(*row) for name, row in zip(aligned.names, rows, strict=True)},
         confusion=tuple(tuple(row) for row in counts.tolist()),
-        nll=trust.nll,
-        brier=trust.brier,
-        ece=trust.ece,
-        bins=bins,
-        reliability=trust.reliability,
+        **vars(trust),
         resamples=resamples,
         seed=seed,
     )
@@ -232,27 +224,10 @@ def by(
         cell = counts.setdefault(tuple(name if key == "label" else str(extra[key]) for key in keys), [0, 0])
         cell[0] += 1
         cell[1] += bool(hit)
-    names = ordered(set(gold))
-    rank = {name: f"{k:03d}" for k, name in enumerate(names)}
-    place = sorted(counts, key=lambda cell: [rank[v] if k == "label" else v for k, v in zip(keys, cell, strict=True)])
-    return tuple(
-        Group(dict(zip(keys, cell, strict=True)), n, hits / n, wilson(hits, n))
-        for cell, (n, hits) in ((cell, counts[cell]) for cell in place)
-    )
-
-
-def _classes(names: tuple[str, ...], counts: Counts) -> dict[str, ClassScores]:
-    hits, support, predicted = np.diagonal(counts), counts.sum(1), counts.sum(0)
-    rows = zip(
-        names,
-        ratio(hits, predicted),
-        ratio(hits, support),
-        f1(counts),
-        support.tolist(),
-        predicted.tolist(),
-        strict=True,
-    )
-    return {name: ClassScores(float(p), float(r), float(f), s, q) for name, p, r, f, s, q in rows}
+    rank = {name: f"{k:03d}" for k, name in enumerate(ordered(set(gold)))}
+    places = sorted(counts, key=lambda cell: [rank[v] if k == "label" else v for k, v in zip(keys, cell, strict=True)])
+    groups = ((dict(zip(keys, cell, strict=True)), counts[cell]) for cell in places)
+    return tuple(Group(key, n, hits / n, wilson(hits, n)) for key, (n, hits) in groups)
 
 
 def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Array:

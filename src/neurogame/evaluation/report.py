@@ -2,25 +2,24 @@
 
 A report is rows of model × data set. Reports of several models are joined by `combine`. How a number
 comes about is in `metrics`, `calibration` and `comparison`; what a report looks like is in `views`
-(terminal, Markdown) and `figures`; the folder it is saved in, in `storage`.
+(terminal, Markdown) and `figures`; the folder it is saved in, in `predictions`.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 from rich.console import RenderableType
 
-from neurogame.evaluation import storage, views
-from neurogame.evaluation.alignment import Aligned, align, counts_as, ordered
+from neurogame.evaluation import views
+from neurogame.evaluation.alignment import align, counts_as, ordered
 from neurogame.evaluation.calibration import Calibration, calibrate, fit_temperature
 from neurogame.evaluation.comparison import Comparison, check_same_data, compare
 from neurogame.evaluation.metrics import Group, Scores, by, score_aligned
-from neurogame.evaluation.predictions import Predictions
-from neurogame.evaluation.storage import load_predictions
+from neurogame.evaluation.predictions import Predictions, load_predictions, read_report, write_report
 from neurogame.records import plain, restore
 from neurogame.validation import check_count
 
@@ -29,57 +28,32 @@ GROUPS = (("heuristic", "label"), ("round",))  # HANS, ANLI: reported where the 
 Progress = Callable[[int], object]  # called with the number of pairs just done
 
 
-class Predictor(Protocol):
-    """What `evaluate` asks of a model."""
-
+class _Predictor(Protocol):
     @property
-    def name(self) -> str:
-        """How the model is called in the report."""
-
+    def name(self) -> str: ...
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Label names in the order of the logits."""
-
+    def labels(self) -> tuple[str, ...]: ...  # in the order of the logits
     @property
-    def temperature(self) -> float:
-        """The temperature stored in the model; 1 means none."""
-
+    def temperature(self) -> float: ...  # stored in the model; 1 means none
     @property
-    def parameters(self) -> int:
-        """Number of parameters."""
-
+    def parameters(self) -> int: ...
     def logits(
         self, pairs: Sequence[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
-    ) -> torch.Tensor:
-        """Raw logits [pairs, labels], rows in the order of `pairs`."""
+    ) -> torch.Tensor: ...
 
 
-@runtime_checkable
-class LabelledPairs(Protocol):
-    """What `evaluate` asks of a data set; `neurogame.data.PairDataset` has it."""
-
+class _LabelledPairs(Protocol):
     @property
-    def name(self) -> str:
-        """How the data set is called in the report."""
-
+    def name(self) -> str: ...
     @property
-    def source(self) -> Any:
-        """Where it came from."""
-
+    def source(self) -> Any: ...
     @property
-    def fingerprint(self) -> str:
-        """The same for the same pairs with the same labels, and for no others."""
-
+    def fingerprint(self) -> str: ...  # the same for the same pairs with the same labels, and for no others
     @property
-    def without_gold(self) -> Any:
-        """Rows dropped because they have no gold label: how many, or which."""
-
+    def without_gold(self) -> Any: ...  # rows dropped because they have no gold label: how many, or which
     @property
-    def malformed(self) -> Any:
-        """Rows skipped because they cannot be read: how many, or which."""
-
+    def malformed(self) -> Any: ...  # rows skipped because they cannot be read, likewise
     def __len__(self) -> int: ...
-
     def __iter__(self) -> Iterator[Any]: ...
 
 
@@ -164,12 +138,12 @@ class Report:
         Returns:
             The folder.
         """
-        return storage.write(self, Path(folder), overwrite=overwrite, sentences=sentences)
+        return write_report(self, Path(folder), overwrite=overwrite, sentences=sentences)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Report":
         """What `save` wrote, predictions included."""
-        rows = cls.from_dict(storage.read_report(Path(folder))).rows
+        rows = cls.from_dict(read_report(Path(folder))).rows
         return cls(tuple(replace(row, predictions=p) for row, p in zip(rows, load_predictions(folder), strict=True)))
 
 
@@ -194,11 +168,11 @@ def combine(reports: Iterable[Report]) -> Report:
 
 
 def evaluate(
-    nli: Predictor,
-    datasets: Sequence[LabelledPairs] | LabelledPairs,
+    nli: _Predictor,
+    datasets: Sequence[_LabelledPairs] | _LabelledPairs,
     *,
     batch_size: int = 32,
-    calibration: LabelledPairs | None = None,
+    calibration: _LabelledPairs | None = None,
     bins: int = 15,
     resamples: int = 1000,
     seed: int = 0,
@@ -235,28 +209,32 @@ def evaluate(
         ValueError: if a set is empty, has labels that the model lacks, or shares its name with another; or if the run
             to compare with has none of these pairs.
     """
-    several: Sequence[LabelledPairs] = [datasets] if isinstance(datasets, LabelledPairs) else list(datasets)
+    several: list[Any] = [datasets] if hasattr(datasets, "fingerprint") else list(datasets)
     _check(nli, several, calibration)
     for what, value in (("batch_size", batch_size), ("bins", bins), ("resamples", resamples)):
         check_count(what, value)
     others = _others(against, several)
     called = nli.name if name is None else name
-    kept: dict[str, _Run] = {}
+    runs: dict[str, tuple[Predictions, float]] = {}  # and the seconds they took
 
-    def run(data: LabelledPairs) -> "_Run":
-        if data.fingerprint not in kept:
-            kept[data.fingerprint] = _run(nli, data, batch_size, progress)
-        return kept[data.fingerprint]
+    def run(data: _LabelledPairs) -> tuple[Predictions, float]:
+        if data.fingerprint not in runs:
+            pairs = [(pair.premise, pair.hypothesis) for pair in data]
+            start = time.perf_counter()
+            logits = nli.logits(pairs, batch_size=batch_size, progress=progress)
+            seconds = time.perf_counter() - start
+            aligned = align(logits, [pair.label for pair in data], nli.labels)
+            runs[data.fingerprint] = Predictions(called, data.name, data.fingerprint, aligned, pairs), seconds
+        return runs[data.fingerprint]
 
     fitted: tuple[float, str] | None = None
     if calibration is not None:
-        on = run(calibration).aligned
+        on = run(calibration)[0].aligned
         fitted = fit_temperature(on.logits, on.gold), calibration.name
     rows = []
     for data in several:
-        answers = run(data)
-        aligned = answers.aligned
-        own = Predictions(called, data.name, data.fingerprint, aligned, answers.pairs)
+        own, seconds = run(data)
+        own, aligned = replace(own, data=data.name), own.aligned
         separate = fitted if calibration is not None and calibration.fingerprint != data.fingerprint else None
         # A stored temperature may stem from this very calibration set, so it is not used on it either.
         stored = nli.temperature if calibration is None or separate is not None else 1.0
@@ -274,32 +252,15 @@ def evaluate(
                 groups=_groups(groups, data, own),
                 calibration=calibrate(aligned, fitted=separate, stored=stored, bins=bins, seed=seed),
                 comparisons=tuple(compare(own, o, resamples=resamples, seed=seed) for o in others.get(data.name, ())),
-                seconds=answers.seconds,
-                pairs_per_second=len(aligned) / max(answers.seconds, 1e-9),
+                seconds=seconds,
+                pairs_per_second=len(aligned) / max(seconds, 1e-9),
                 predictions=own,
             )
         )
     return Report(tuple(rows))
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """A model's answers on one data set, and the time they took."""
-
-    aligned: Aligned
-    pairs: list[tuple[str, str]]
-    seconds: float
-
-
-def _run(nli: Predictor, data: LabelledPairs, batch_size: int, progress: Progress | None) -> _Run:
-    pairs = [(pair.premise, pair.hypothesis) for pair in data]
-    start = time.perf_counter()
-    logits = nli.logits(pairs, batch_size=batch_size, progress=progress)
-    seconds = time.perf_counter() - start
-    return _Run(align(logits, [pair.label for pair in data], nli.labels), pairs, seconds)
-
-
-def _check(nli: Predictor, datasets: Sequence[LabelledPairs], calibration: LabelledPairs | None) -> None:
+def _check(nli: _Predictor, datasets: Sequence[_LabelledPairs], calibration: _LabelledPairs | None) -> None:
     """What can be refused before the model runs, is."""
     if not datasets:
         raise ValueError("there are no data sets to evaluate on")
@@ -316,7 +277,7 @@ def _check(nli: Predictor, datasets: Sequence[LabelledPairs], calibration: Label
         )
 
 
-def _names(nli: Predictor, data: LabelledPairs) -> set[str]:
+def _names(nli: _Predictor, data: _LabelledPairs) -> set[str]:
     """The label names a model is scored by on a data set."""
     if len(data) == 0:
         raise ValueError(f"{data.name} has no pairs; is the file empty, or did every row lack a gold label?")
@@ -327,7 +288,7 @@ def _names(nli: Predictor, data: LabelledPairs) -> set[str]:
 
 
 def _others(
-    against: "str | Path | Report | Sequence[Predictions] | None", datasets: Sequence[LabelledPairs]
+    against: "str | Path | Report | Sequence[Predictions] | None", datasets: Sequence[_LabelledPairs]
 ) -> dict[str, list[Predictions]]:
     """The predictions to compare with, by the name of the data set; checked before the model runs."""
     if against is None:
@@ -335,14 +296,11 @@ def _others(
     if isinstance(against, Report):
         against = [row.predictions for row in against.rows if row.predictions is not None]
     others = load_predictions(against) if isinstance(against, str | Path) else list(against)
-    by_data: dict[str, list[Predictions]] = {}
+    by_data = {data.name: [o for o in others if o.fingerprint == data.fingerprint] for data in datasets}
     for data in datasets:
-        same = [o for o in others if o.fingerprint == data.fingerprint]
-        for namesake in [] if same else [o for o in others if o.data == data.name]:
+        for namesake in [] if by_data[data.name] else [o for o in others if o.data == data.name]:
             check_same_data((data.name, data.fingerprint), (f"{namesake.data} of the other run", namesake.fingerprint))
-        if same:
-            by_data[data.name] = same
-    if not by_data:
+    if not any(by_data.values()):
         had = ", ".join(dict.fromkeys(o.data for o in others)) or "nothing"
         asked = ", ".join(data.name for data in datasets)
         raise ValueError(f"the run to compare with has predictions on {had}, none on {asked}")
@@ -350,7 +308,7 @@ def _others(
 
 
 def _groups(
-    wanted: Sequence[Sequence[str]] | None, data: LabelledPairs, own: Predictions
+    wanted: Sequence[Sequence[str]] | None, data: _LabelledPairs, own: Predictions
 ) -> dict[str, tuple[Group, ...]]:
     """Accuracy by group; without a wish, the breakdowns of `GROUPS` whose extras every pair has."""
     extras = [pair.extras or {} for pair in data]

@@ -1,19 +1,20 @@
 """How a report reads: tables for the terminal and for Markdown, from the same cells. The numbers come from `report`."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Group as Together
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from neurogame.evaluation.alignment import ordered
-from neurogame.labels import LABELS
 
 if TYPE_CHECKING:
     from neurogame.evaluation.report import Report, Row
 
 NONE = "–"
+_SHORT = {"entailment": "ent.", "neutral": "neut.", "contradiction": "contr.", "non-entailment": "non-ent."}
+_TEXT = {"model", "data", "against", "test", "label", "heuristic", "round", "gold \\ predicted", "temperature"}
 Cells = list[list[str]]
 
 
@@ -32,43 +33,24 @@ def by_data(report: "Report") -> list["Row"]:
     return sorted(report.rows, key=lambda row: report.data.index(row.data))
 
 
-def class_names(report: "Report") -> tuple[str, ...]:
-    """The labels that need a column: those of any row."""
-    return ordered({name for row in report.rows for name in row.scores.labels})
-
-
-def p_value(p: float) -> str:
-    """Two digits; tiny values as a bound."""
-    return "< 1e-6" if p < 1e-6 else f"{p:.2g}"
-
-
 def temperatures(row: "Row") -> str:
     """T of a row's calibration; two where it was cross-fitted."""
     return " ".join(f"{T:.2f}" for T in row.calibration.temperatures) or NONE
 
 
 def overview(report: "Report") -> tuple[list[str], Cells]:
-    """One line per model and data set."""
-    names = class_names(report)
-    head = ["model", "data", "pairs", "accuracy [95 %]", "macro-F1", *(f"F1 {_short(name)}" for name in names)]
+    """One line per model and data set; the F1 of a label means something where it is a gold label of some pair."""
+    names = ordered({name for row in report.rows for name in row.scores.labels})
+    head = ["model", "data", "pairs", "accuracy [95 %]", "macro-F1", *(f"F1 {_SHORT.get(n, n)}" for n in names)]
     head += ["ECE → scaled", "T", "NLL"]
     cells = []
     for row in by_data(report):
         scores, after = row.scores, row.calibration.after
-        f1 = [percent(scores.classes[name].f1) if _has(row, name) else NONE for name in names]
-        cells.append(
-            [
-                row.model,
-                row.data,
-                str(row.n),
-                f"{percent(scores.accuracy, 2)} {between(scores.interval)}",
-                percent(scores.macro_f1),
-                *f1,
-                f"{percent(scores.ece)} → {NONE if after is None else percent(after.ece)}",
-                temperatures(row),
-                f"{scores.nll:.3f}",
-            ]
-        )
+        f1 = {name: percent(c.f1) for name, c in scores.classes.items() if c.support > 0}
+        line = [row.model, row.data, str(row.n), f"{percent(scores.accuracy, 2)} {between(scores.interval)}"]
+        line += [percent(scores.macro_f1), *(f1.get(name, NONE) for name in names)]
+        line += [f"{percent(scores.ece)} → {NONE if after is None else percent(after.ece)}", temperatures(row)]
+        cells.append([*line, f"{scores.nll:.3f}"])
     return head, cells
 
 
@@ -83,7 +65,7 @@ def comparisons(report: "Report") -> tuple[list[str], Cells]:
             f"{100 * c.difference:+.2f} [{100 * c.interval[0]:+.1f}, {100 * c.interval[1]:+.1f}]",
             str(c.only_model),
             str(c.only_against),
-            p_value(c.mcnemar.p_value),
+            "< 1e-6" if c.mcnemar.p_value < 1e-6 else f"{c.mcnemar.p_value:.2g}",
             c.mcnemar.test,
         ]
         for row in by_data(report)
@@ -95,14 +77,12 @@ def comparisons(report: "Report") -> tuple[list[str], Cells]:
 def groups(report: "Report", data: str, title: str) -> tuple[list[str], Cells]:
     """One line per group of one breakdown of one data set, one column per model."""
     rows = [row for row in report.rows if row.data == data and row.groups.get(title)]
-    first = rows[0].groups[title]
-    cells = []
-    for place, group in enumerate(first):
-        cell = [row.groups[title][place] for row in rows]
-        cells.append(
-            [*group.key.values(), str(group.n), *(f"{percent(g.accuracy)} {between(g.interval)}" for g in cell)]
-        )
-    return [*first[0].key, "pairs", *(row.model for row in rows)], cells
+    lines = list(zip(*(row.groups[title] for row in rows), strict=False))
+    cells = [
+        [*line[0].key.values(), str(line[0].n), *(f"{percent(g.accuracy)} {between(g.interval)}" for g in line)]
+        for line in lines
+    ]
+    return [*lines[0][0].key, "pairs", *(row.model for row in rows)], cells
 
 
 def breakdowns(report: "Report") -> list[tuple[str, str]]:
@@ -113,11 +93,11 @@ def breakdowns(report: "Report") -> list[tuple[str, str]]:
 
 def note(report: "Report") -> str:
     """What the overview's columns mean."""
-    bins = sorted({row.scores.bins for row in report.rows})
-    resamples = sorted({row.scores.resamples for row in report.rows})
+    bins = " or ".join(map(str, sorted({row.scores.bins for row in report.rows})))
+    resamples = " or ".join(map(str, sorted({row.scores.resamples for row in report.rows})))
     return (
-        f"Percent, except NLL. Intervals: percentile bootstrap, {_listed(resamples)} resamples. "
-        f"ECE: {_listed(bins)} bins of equal width, before → after the logits are divided by T; NLL before. "
+        f"Percent, except NLL. Intervals: percentile bootstrap, {resamples} resamples. "
+        f"ECE: {bins} bins of equal width, before → after the logits are divided by T; NLL before. "
         "Macro-F1: mean over the labels the gold labels have."
     )
 
@@ -180,18 +160,14 @@ def _mnli(report: "Report") -> list[str]:
     """Lines like "model: MNLI m/mm 84.6 / 83.4", where a model has both rows."""
     lines = []
     for model in report.models:
-        parts = {_mnli_part(row.data): row.scores.accuracy for row in report.rows if row.model == model}
-        if "matched" in parts and "mismatched" in parts:
-            lines.append(f"{model}: MNLI m/mm {percent(parts['matched'], 2)} / {percent(parts['mismatched'], 2)}")
+        parts = {}
+        for row in (row for row in report.rows if row.model == model):
+            name = row.data.lower()
+            if "matched" in name and ("mnli" in name or "multinli" in name):
+                parts["mismatched" if "mismatched" in name else "matched"] = percent(row.scores.accuracy, 2)
+        if len(parts) == 2:
+            lines.append(f"{model}: MNLI m/mm {parts['matched']} / {parts['mismatched']}")
     return lines
-
-
-def _mnli_part(data: str) -> str | None:
-    """Which part of MNLI a data set's name says it is."""
-    lowered = data.lower()
-    if "mnli" not in lowered and "multinli" not in lowered:
-        return None
-    return next((part for part in ("mismatched", "matched") if part in lowered), None)
 
 
 def sources(report: "Report") -> list[str]:
@@ -207,30 +183,11 @@ def sources(report: "Report") -> list[str]:
     ]
 
 
-def _has(row: "Row", name: str) -> bool:
-    """Whether the F1 of a label means something: it is a gold label of some pair."""
-    return name in row.scores.classes and row.scores.classes[name].support > 0
-
-
-def _short(name: str) -> str:
-    return {LABELS[0]: "ent.", LABELS[1]: "neut.", LABELS[2]: "contr.", "non-entailment": "non-ent."}.get(name, name)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return " or ".join(map(str, numbers))
-
-
-_TEXT = {"model", "data", "against", "test", "label", "heuristic", "round", "gold \\ predicted", "temperature"}
-
-
 def _pipes(head: list[str], cells: Cells) -> str:
     """A Markdown table; numbers to the right."""
     rule = ["---" if name in _TEXT else "---:" for name in head]
-    return "\n".join("| " + " | ".join(_escaped(cell) for cell in line) + " |" for line in (head, rule, *cells))
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")
+    lines = ([cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in (head, rule, *cells))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _rich(title: str, head: list[str], cells: Cells, *, sections: bool = False) -> Table:
@@ -241,10 +198,5 @@ def _rich(title: str, head: list[str], cells: Cells, *, sections: bool = False) 
     at = head.index("data") if sections else 0
     for line, following in zip(cells, [*cells[1:], None], strict=True):
         last = sections and following is not None and following[at] != line[at]
-        shown.add_row(*(_literal(cell) for cell in line), end_section=last)
+        shown.add_row(*map(Text, line), end_section=last)  # rich would read [word] as markup
     return shown
-
-
-def _literal(cell: str) -> str:
-    """rich reads [word] as markup; intervals and names are not."""
-    return cell.replace("[", "\\[")

@@ -14,7 +14,7 @@ weights that it was fitted to: a digest of them is kept, and any other model is 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -42,9 +42,11 @@ from neurogame.modeling.configuration import read_layers
 from neurogame.outputs import Output
 from neurogame.readout import GameTerms
 from neurogame.validation import check_choice, check_count
-from neurogame.writing import filled
+from neurogame.writing import atomic_folder
 
 CONFIG, WEIGHTS = "explainer.json", "explainer.safetensors"
+_PAPERS = ("layers", "removal", "digest", "output", "parts", "level")  # of explainer.json, with `options` and `record`
+_OLDER = {"output": "softmax", "parts": 2, "level": "word"}  # files that do not name them know no others
 TEXTS = 24_000  # more are not used unless asked for
 COALITIONS = 2  # of each: more texts are worth more than more coalitions of one
 STEPS = 3000
@@ -94,8 +96,8 @@ class Explainer:
     @property
     def limit(self) -> float | None:
         """How far it missed the checks of all but a twentieth of the held-out texts; None where few were held out."""
-        found = self.record.get("check_error") or {}
-        return float(found["p95"]) if found.get("texts", 0) >= _ENOUGH else None
+        errors = self.record.get("check_error") or {}
+        return float(errors["p95"]) if errors.get("texts", 0) >= _ENOUGH else None
 
     def __repr__(self) -> str:
         return f"Explainer(layers={self.layers}, removal={self.removal!r}, r2={self.r2:.3f})"
@@ -130,13 +132,13 @@ class Explainer:
         if isinstance(text, str) or hypothesis is not None:
             return explain(classifier, text, hypothesis, **options)  # type: ignore[arg-type]  # it says what is wrong
         texts = as_texts(text)
-        found: list[Explanation] = []
+        explanations: list[Explanation] = []
         for start in range(0, len(texts), TOGETHER):
             for said in explain_many(classifier, texts[start : start + TOGETHER], **options):
                 if isinstance(said, Exception):
                     raise said
-                found.append(said)
-        return found
+                explanations.append(said)
+        return explanations
 
     def to_shap(self, texts: Iterable[Any], **options: Any) -> Any:
         """Texts explained, as one `shap.Explanation`; see `Explanation.to_shap`.
@@ -191,9 +193,9 @@ class Explainer:
         Example:
             >>> explainer = Explainer.from_pretrained(folder).bound(model, tokenizer)  # doctest: +SKIP
         """
-        opened = _opened(model, tokenizer)
-        self.check(opened.model)
-        return replace(self, model=opened.model, tokenizer=opened.tokenizer)
+        classifier = _open(model, tokenizer)
+        self.check(classifier.model)
+        return replace(self, model=classifier.model, tokenizer=classifier.tokenizer)
 
     def check(self, model: PreTrainedModel, name: str = "this model") -> None:
         """Refuse any other model than the one it was fitted to."""
@@ -237,10 +239,9 @@ class Explainer:
         if not isinstance(hidden, GameTerms):
             players = members.bool().any(0) if playing is None else playing
             hidden = self.terms(hidden, players.unsqueeze(0))
-        papers: dict[str, Any] = {"source": "explainer", "removal": self.removal, "r2": self.r2, "limit": self.limit}
-        readout = self.game.readout
+        readout, about = self.game.readout, {"removal": self.removal, "r2": self.r2, "limit": self.limit}
         with torch.inference_mode():
-            return WordGame.of(hidden, members, readout.weight, readout.base, **papers)
+            return WordGame.of(hidden, members, readout.weight, readout.base, source="explainer", **about)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write explainer.json and explainer.safetensors; the weights in float16, in which they were rounded.
@@ -252,19 +253,11 @@ class Explainer:
             >>> explainer.save_pretrained("explainer")  # doctest: +SKIP
         """
         weights = {name: x.half().contiguous() for name, x in self.game.state_dict().items()}
-        papers = {
-            "layers": list(self.layers),
-            "removal": self.removal,
-            "digest": self.digest,
-            "output": self.output,
-            "parts": self.parts,
-            "level": self.level,
-            "options": dict(self.options),
-            "record": dict(self.record),
-        }
-        with filled(folder, last=CONFIG) as fresh:
-            save_file(weights, Path(fresh) / WEIGHTS, metadata={"format": "pt"})
-            (Path(fresh) / CONFIG).write_text(json.dumps(papers, indent=1) + "\n", encoding="utf-8")
+        papers = {name: getattr(self, name) for name in _PAPERS}
+        papers |= {"options": dict(self.options), "record": dict(self.record)}
+        with atomic_folder(folder, last=CONFIG) as fresh:
+            save_file(weights, fresh / WEIGHTS, metadata={"format": "pt"})
+            (fresh / CONFIG).write_text(json.dumps(papers, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> "Explainer":
@@ -287,33 +280,25 @@ class Explainer:
         if not (place / CONFIG).is_file():
             raise FileNotFoundError(f"{place} holds no explainer: {CONFIG} is missing; `neurogame ground` makes one")
         try:
-            papers = json.loads((place / CONFIG).read_text(encoding="utf-8"))
+            papers = {**_OLDER, **json.loads((place / CONFIG).read_text(encoding="utf-8"))}
             weights = {name: x.float() for name, x in load_file(place / WEIGHTS).items()}
             dim, labels = len(weights["games.mean"]), len(weights["readout.out.bias"])
             options = {"mixing": 0, **papers["options"]}  # files that do not name it were written before there was any
-            _check_sizes(options, weights)
+            longest = max(max(weight.shape, default=1) for weight in weights.values())
+            for name, value in options.items():  # a game that does not fit its weights costs no memory
+                if isinstance(value, int) and value > longest:
+                    raise ValueError(f"{name} = {value}, but the weights have room for {longest} at most")
             game = GroundedGame(dim, labels, **options)
             game.load_state_dict(weights)
-            rest = (tuple(papers["layers"]), papers["removal"], papers["digest"], options, papers["record"])
+            about = {name: papers[name] for name in _PAPERS} | {"layers": tuple(papers["layers"])}
             float(papers["record"]["r2"])
-            said = {"output": papers.get("output", "softmax"), "parts": papers.get("parts", 2)}
-            said["level"] = papers.get("level", "word")  # files that do not name them were written before others were
-            check_choice("output", said["output"], Output)
-            if said["parts"] not in (1, 2):
-                raise ValueError(f"parts = {said['parts']!r}; allowed: 1, or 2 for pairs")
-            check_choice("level", said["level"], Level)
-            check_choice("removal", papers["removal"], Mode)
+            for name, kind in (("output", Output), ("level", Level), ("removal", Mode)):
+                check_choice(name, papers[name], kind)
+            if papers["parts"] not in (1, 2):
+                raise ValueError(f"parts = {papers['parts']!r}; allowed: 1, or 2 for pairs")
         except (KeyError, TypeError, *UNLOADABLE) as error:
             raise ModelError(f"{place} is no explainer that can be read: {short(error)}") from error
-        return cls(game.eval(), *rest, **said)
-
-
-def _check_sizes(options: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Nothing is larger than the longest axis of a weight: a game that does not fit them costs no memory."""
-    longest = max(max(weight.shape, default=1) for weight in weights.values())
-    for name, value in options.items():
-        if isinstance(value, int) and value > longest:
-            raise ValueError(f"{name} = {value}, but the weights have room for {longest} at most")
+        return cls(game.eval(), options=options, record=papers["record"], **about)
 
 
 def digest(model: PreTrainedModel) -> str:
@@ -324,13 +309,6 @@ def digest(model: PreTrainedModel) -> str:
         some = flat[:: max(1, len(flat) // _SAMPLE)][:_SAMPLE].float().cpu().contiguous()
         total.update(f"{name}{list(weight.shape)}".encode())
         total.update(some.numpy().tobytes())
-    return total.hexdigest()
-
-
-def _text_digest(texts: Sequence[tuple[str, ...]]) -> str:
-    total = hashlib.sha256()
-    for text in texts:
-        total.update(json.dumps(text).encode())
     return total.hexdigest()
 
 
@@ -345,7 +323,7 @@ def _layers(model: PreTrainedModel, asked: Sequence[int] | None) -> tuple[int, .
     return read_layers(last, None if asked is None else list(asked))
 
 
-def _opened(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Classifier:
+def _open(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Classifier:
     """The classifier behind what a user has: a model of transformers, a cross-encoder, or a `Classifier` of ours."""
     if isinstance(model, Classifier):
         return model if tokenizer is None else Classifier(model.model, tokenizer, name=model.name)
@@ -366,14 +344,14 @@ def _opened(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Classifier
     return Classifier(model, tokenizer, name=name, output=output)
 
 
-def _check_vocabulary(opened: Classifier) -> None:
+def _check_vocabulary(classifier: Classifier) -> None:
     """A tokenizer with more tokens than the model has embeddings belongs to another model."""
-    rows = getattr(opened.model.get_input_embeddings(), "num_embeddings", None)
-    most = max(opened.tokenizer.get_vocab().values(), default=0)
+    rows = getattr(classifier.model.get_input_embeddings(), "num_embeddings", None)
+    most = max(classifier.tokenizer.get_vocab().values(), default=0)
     if isinstance(rows, int) and most >= rows:
         raise ModelError(
-            f"the tokenizer has tokens up to number {most}, {opened.name} has embeddings for {rows} (0 to {rows - 1}); "
-            "does it belong to another model?"
+            f"the tokenizer has tokens up to number {most}, {classifier.name} has embeddings for {rows} "
+            f"(0 to {rows - 1}); does it belong to another model?"
         )
 
 
@@ -442,30 +420,22 @@ def ground(
             "level = 'span' is for explaining, spans differ from text to text; allowed: 'word', 'token', 'sentence'"
         )
     check_choice("level", level, Level)
-    opened = _opened(model, tokenizer)
-    model, tokenizer, output = opened.model, opened.tokenizer, opened.outputs.kind
-    _check_vocabulary(opened)
+    classifier = _open(model, tokenizer)
+    model, tokenizer, output = classifier.model, classifier.tokenizer, classifier.outputs.kind
+    _check_vocabulary(classifier)
     pairs = as_texts(islice(texts, most) if not isinstance(texts, str) else texts)
     if len(pairs) < 2:
         raise ValueError(f"{len(pairs)} texts are too few to fit a game on; some thousands are usual, 2 the least")
-    chosen = _layers(model, layers)
+    chosen, own = _layers(model, layers), digest(model)
     held = max(1, min(MOST_HELD_OUT, int(_HELD_OUT * len(pairs))))
-    length = min(opened.max_length, MAX_LENGTH) if max_length is None else max_length
-    common: dict[str, Any] = {"law": law, "removal": removal, "max_length": length, "progress": progress}
-    common |= {"level": level, "output": output}
+    length = min(classifier.max_length, MAX_LENGTH) if max_length is None else max_length
+    common: dict[str, Any] = {"law": law, "removal": removal, "max_length": length, "level": level}
     fitting: dict[str, Any] = {"coalitions": coalitions, "seed": seed, "bf16": bf16}
-    job: dict[str, Any] = {
-        "version": __version__,
-        "digest": digest(model),
-        "texts": _text_digest(pairs),
-        "layers": list(chosen),
-    }
-    job |= {"law": law, "removal": removal, "max_length": length, "level": level, **fitting}
-    with ExitStack() as stack:
-        passes = None
-        if keep is not None:
-            passes = stack.enter_context(Passes(keep, job, resume=begun(keep)))
-            common["kept"] = passes
+    told = hashlib.sha256(b"".join(json.dumps(text).encode() for text in pairs)).hexdigest()
+    job = {"version": __version__, "digest": own, "texts": told, "layers": list(chosen), **common, **fitting}
+    kept: Any = nullcontext() if keep is None else Passes(keep, job, resume=begun(keep))
+    with kept as passes:
+        common |= {"output": output, "kept": passes, "progress": progress}
         observed = observe(model, tokenizer, pairs[held:], chosen, **fitting, **common)
         others = observe(model, tokenizer, pairs[:held], chosen, coalitions=_HELD_COALITIONS, seed=seed + 1, **common)
     with torch.random.fork_rng(devices=[]):
@@ -473,28 +443,18 @@ def ground(
         game = GroundedGame(observed.states[0].shape[-1], observed.logits[0].shape[-1], **options)
     watching = max(1, min(_MOST_WATCHED, int(_HELD_OUT * len(observed)))) if patience is not None else 0
     fitted_on, watched = observed.split(watching) if 0 < watching < len(observed) else (observed, None)
-    way: dict[str, Any] = {"watched": watched, "patience": patience or 1, "progress": progress}
-    best = fit_games(game, fitted_on, steps=steps, seed=seed, **way)
-    for parameter in game.parameters():  # as they are stored, so that what is loaded plays the same game
-        parameter.data = parameter.data.half().float()
-    game.games.mean.copy_(game.games.mean.half().float())
-    game.games.scale.copy_(game.games.scale.half().float())
-    record: dict[str, Any] = {
-        "texts": len(observed),
-        "coalitions": coalitions,
-        "law": law,
-        "steps": steps,
-        "best_step": best,
-        "seed": seed,
-        "bf16": bf16,
-    }
-    record |= {"held_out": len(others), **fit_quality(game, others)}
+    watch: dict[str, Any] = {"watched": watched, "patience": patience or 1, "progress": progress}
+    best = fit_games(game, fitted_on, steps=steps, seed=seed, **watch)
+    for x in (*game.parameters(), *game.buffers()):  # as they are stored, so that what is loaded plays the same game
+        x.data = x.data.half().float()
+    record: dict[str, Any] = {"texts": len(observed), "coalitions": coalitions, "law": law, "steps": steps}
+    record |= {"best_step": best, "seed": seed, "bf16": bf16, "held_out": len(others), **fit_quality(game, others)}
     rest: dict[str, Any] = {"output": output, "parts": len(pairs[0]), "level": level}
-    fitted = Explainer(game, chosen, removal, digest(model), game.games.options, record, model, tokenizer, **rest)
-    fitted = replace(fitted, record={**record, "check_error": _check_errors(fitted, pairs[:held])})
+    explainer = Explainer(game, chosen, removal, own, game.games.options, record, model, tokenizer, **rest)
+    explainer = replace(explainer, record={**record, "check_error": _check_errors(explainer, pairs[:held])})
     if passes is not None:
         passes.discard()
-    return fitted
+    return explainer
 
 
 def _check_errors(explainer: Explainer, texts: Sequence[tuple[str, ...]]) -> dict[str, float]:
@@ -508,5 +468,5 @@ def _check_errors(explainer: Explainer, texts: Sequence[tuple[str, ...]]) -> dic
             continue
         errors.append(why.diagnostics["check_error"])
     classifier.explainer = before
-    found = torch.tensor(errors or [torch.nan]).double()
-    return {"texts": len(errors), "median": float(found.median()), "p95": float(found.quantile(0.95))}
+    off = torch.tensor(errors or [torch.nan]).double()
+    return {"texts": len(errors), "median": float(off.median()), "p95": float(off.quantile(0.95))}

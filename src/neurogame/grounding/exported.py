@@ -56,12 +56,8 @@ class ExportedGame:
             numbers = [None if x is None else float(x) for x in (papers.r2, papers.limit)]
         except (TypeError, ValueError, RuntimeError) as error:
             raise ModelError(f"{folder / folders.GAME} is damaged: {short(error)}; export the model again") from error
-        if (
-            R.dim() != 2
-            or base.shape != R.shape[:1]
-            or papers.parts not in (1, 2)
-            or not isinstance(papers.grounded, bool | None)
-        ):
+        fits = R.dim() == 2 and base.shape == R.shape[:1]
+        if not fits or papers.parts not in (1, 2) or not isinstance(papers.grounded, bool | None):
             shapes = f"readout {list(R.shape)}, base {list(base.shape)}, parts {papers.parts!r:.20}"
             shapes = f"{shapes}, grounded {papers.grounded!r:.20}"
             raise ModelError(f"{folder / folders.GAME} is damaged: {shapes}; export the model again")
@@ -76,10 +72,7 @@ class ExportedGame:
             )
 
     def play(
-        self,
-        hidden: GameTerms,
-        members: Float[Tensor, "words tokens"],
-        playing: Bool[Tensor, "tokens"] | None = None,
+        self, hidden: GameTerms, members: Float[Tensor, "words tokens"], playing: Bool[Tensor, "tokens"] | None = None
     ) -> WordGame:
         """The game of one text.
 

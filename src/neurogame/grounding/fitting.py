@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame._types import Bool, Float, Int, Tensor
@@ -22,7 +23,7 @@ from neurogame.data.batching import padding_right, sorted_batches
 from neurogame.data.removal import Mode, Removal
 from neurogame.data.words import Level
 from neurogame.grounding.coalitions import Law, centred, r_squared, tokens_of
-from neurogame.grounding.texts import WORDS, Coalitions, WordRows, as_texts, coalitions_of
+from neurogame.grounding.texts import WORDS, Coalitions, as_texts, coalitions_of, word_rows
 from neurogame.modeling.checking import ModelError
 from neurogame.outputs import Output, output_of
 from neurogame.readout import GameTerms, LinearReadout, NormGames
@@ -34,7 +35,7 @@ PATIENCE = 6  # looks at texts that are not fitted, without a better one, after 
 _LOOKS = 20  # in all, if it goes to its end
 _WORTH = 50  # steps from which on that is worth the time
 LEARNING_RATE = 1e-3
-_STATISTICS = 20_000  # tokens from which mean and spread of the states are taken
+STATISTICS = 800  # texts from which mean and spread of the states are taken
 
 
 class GroundedGame(nn.Module):
@@ -84,24 +85,18 @@ class Observed:
 
     def split(self, count: int) -> tuple["Observed", "Observed"]:
         """All but the last `count` texts, and these."""
-        return self._part(slice(-count)), self._part(slice(-count, None))
-
-    def _part(self, rows: slice) -> "Observed":
-        columns = self.states[rows], self.word_of[rows], self.members[rows], self.logits[rows]
-        return Observed(*columns, self.empty, self.rivals)
+        columns = (self.states, self.word_of, self.members, self.logits)
+        first, last = ([column[part] for column in columns] for part in (slice(-count), slice(-count, None)))
+        return Observed(*first, self.empty, self.rivals), Observed(*last, self.empty, self.rivals)
 
     def batch(self, rows: Sequence[int]) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """(states, members by token, players, real tokens) as a `GroundedGame` takes them, and logits; padded."""
-        tokens = max(len(self.states[i]) for i in rows)
-        count = len(self.logits[0])
-        states = torch.zeros(len(rows), tokens, self.states[0].shape[-1])
-        inside = torch.zeros(len(rows), count, tokens, dtype=torch.bool)
-        players, real = torch.zeros(2, len(rows), tokens, dtype=torch.bool)
-        for row, i in enumerate(rows):
-            n, word_of = len(self.states[i]), self.word_of[i]
-            states[row, :n] = self.states[i]
-            players[row, :n], real[row, :n] = word_of >= 0, True
-            inside[row, :, :n] = tokens_of(self.members[i].unsqueeze(0), word_of.unsqueeze(0))[0] & (word_of >= 0)
+        states = pad_sequence([self.states[i].float() for i in rows], batch_first=True)
+        word_of = pad_sequence([self.word_of[i] for i in rows], batch_first=True, padding_value=-1)
+        members = pad_sequence([self.members[i].mT for i in rows], batch_first=True).mT
+        players, lengths = word_of >= 0, torch.tensor([len(self.states[i]) for i in rows])
+        real = torch.arange(states.shape[1]) < lengths.unsqueeze(-1)
+        inside = tokens_of(members, word_of) & players.unsqueeze(1)
         return (states, inside, players, real), torch.stack([self.logits[i] for i in rows])
 
 
@@ -152,14 +147,13 @@ def observe(
         >>> observed = observe(model, tokenizer, pairs, layers=[0, 6, 12])  # doctest: +SKIP
     """
     pairs, tokenizer = as_texts(texts), padding_right(tokenizer)
-    rows, remover = WordRows(pairs, tokenizer, max_length, level=level), Removal.of(tokenizer, removal)
-    encoded = [row for row in map(rows.__getitem__, range(len(rows))) if max(row[WORDS]) >= 0]
-    if not encoded:
+    rows = [row for row in word_rows(pairs, tokenizer, max_length, level=level) if max(row[WORDS]) >= 0]
+    if not rows:
         raise ValueError(f"none of the {len(pairs)} texts has a word that the tokenizer keeps")
-    generator = torch.Generator().manual_seed(seed)
+    remover, generator = Removal.of(tokenizer, removal), torch.Generator().manual_seed(seed)
     observed: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]] = {}
     model.eval()
-    for batch in coalitions_of(encoded, tokenizer, coalitions, law, batch_size=BATCH, generator=generator):
+    for batch in coalitions_of(rows, tokenizer, coalitions, law, batch_size=BATCH, generator=generator):
         make = partial(_passes, model, batch, layers, remover, bf16=bf16)
         answers = make() if kept is None else kept(make)
         states, logits = answers["states"], answers["logits"]
@@ -170,7 +164,7 @@ def observe(
             observed[i] = (states[row][real], word_of[real], everyone, logits[row].clone())
         if progress is not None:
             progress(len(batch.places) * (coalitions + 1))
-    x, words, C, said = ([observed[i][column] for i in range(len(encoded))] for column in range(4))
+    x, words, C, said = ([observed[i][column] for i in range(len(rows))] for column in range(4))
     rivals = (output or output_of(model.config)) == "softmax"
     return Observed(x, words, C, said, empty_logits(model, tokenizer, parts=len(pairs[0])), rivals)
 
@@ -261,71 +255,82 @@ def fit_games(
         >>> fit_quality(game, observed)["r2"]  # doctest: +SKIP
     """
     if standardise:
-        enough = max(1, _STATISTICS // 25)
-        game.games.standardise(torch.cat(observed.states[:enough]).float())
+        game.games.standardise(torch.cat(observed.states[:STATISTICS]).float())
     with torch.no_grad():
         game.readout.out.bias.copy_(observed.empty)
     game.readout.out.bias.requires_grad = False
-    optimizer = torch.optim.AdamW(
-        [p for p in game.parameters() if p.requires_grad], learning_rate, betas=(0.9, 0.99), weight_decay=weight_decay
-    )
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, steps, pct_start=0.1)
-    generator = torch.Generator().manual_seed(seed)
-    order: list[list[int]] = []
-    best = _Best(patience)
+    report: Progress = progress or (lambda _: None)
+    best: list[tuple[float, int, dict[str, Tensor]]] = []  # R², step, state; one at most
+    waited = 0
+
+    def loss_of(rows: list[int]) -> Tensor:
+        inputs, logits = observed.batch(rows)
+        return (observed.centred(game(*inputs)) - observed.centred(logits)).square().mean()
+
+    def is_over(step: int) -> bool:
+        nonlocal waited
+        report(1)
+        if watched is None or steps < _WORTH or (step % -(-steps // _LOOKS) and step < steps):
+            return False
+        r2, waited = fit_quality(game, watched)["r2"], waited + 1
+        game.train()
+        if not best or r2 > best[0][0]:
+            best[:], waited = [(r2, step, {name: x.clone() for name, x in game.state_dict().items()})], 0
+        if waited >= patience:
+            report(steps - step)
+        return waited >= patience
+
     game.train()
-    with torch.random.fork_rng(devices=[]):  # what spins that gate V draw, too, belongs to the seed
-        torch.manual_seed(seed)
-        for step in range(1, steps + 1):
-            if not order:
-                order = grouped([len(x) for x in observed.states], batch_size, generator)
-            inputs, logits = observed.batch(order.pop())
-            loss = (observed.centred(game(*inputs)) - observed.centred(logits)).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(game.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
-            if progress is not None:
-                progress(1)
-            if watched is not None and steps >= _WORTH and (step % -(-steps // _LOOKS) == 0 or step == steps):
-                best.look(game, fit_quality(game, watched)["r2"], step)
-                game.train()
-                if best.is_over:
-                    if progress is not None:
-                        progress(steps - step)
-                    break
-    if best.state is not None:
-        game.load_state_dict(best.state)
+    parameters, lengths = [p for p in game.parameters() if p.requires_grad], [len(x) for x in observed.states]
+    options: dict[str, Any] = {"rate": learning_rate, "weight_decay": weight_decay, "order": seed, "spins": seed}
+    descend(parameters, loss_of, lengths, steps=steps, batch_size=batch_size, is_over=is_over, **options)
+    if best:
+        game.load_state_dict(best[0][2])
     with torch.no_grad():  # what is common to all labels was not fitted, and is no answer
         game.readout.out.weight -= game.readout.out.weight.mean(0, keepdim=True) if observed.rivals else 0.0
     game.readout.out.bias.requires_grad = True
     game.eval()
-    return best.step or steps
+    return best[0][1] if best else steps
 
 
-@dataclass
-class _Best:
-    """The best game so far, by R² on texts that are not fitted."""
+def descend(
+    parameters: list[nn.Parameter],
+    loss_of: Callable[[list[int]], Tensor],
+    lengths: list[int],
+    *,
+    steps: int,
+    batch_size: int,
+    order: int,
+    spins: int,
+    rate: float = LEARNING_RATE,
+    weight_decay: float = 0.01,
+    is_over: Callable[[int], bool] = lambda _: False,
+) -> None:
+    """Minimise `loss_of` batches of texts of similar length, by AdamW under a one-cycle schedule that peaks at `rate`.
 
-    patience: int
-    r2: float = float("-inf")
-    step: int = 0
-    state: dict[str, Tensor] | None = None
-    waited: int = 0
+    `order` and `spins` are seeds: of the order of the texts, and of what spins that gate V draw. `is_over` is asked
+    after each step, from 1 on. No gradients are left.
+    """
+    optimizer = torch.optim.AdamW(parameters, rate, betas=(0.9, 0.99), weight_decay=weight_decay)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, steps, pct_start=0.1)
+    generator = torch.Generator().manual_seed(order)
+    batches: list[list[int]] = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spins)
+        for step in range(1, steps + 1):
+            batches = batches or _batches(lengths, batch_size, generator)
+            loss = loss_of(batches.pop())
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+            schedule.step()
+            if is_over(step):
+                break
+    optimizer.zero_grad()
 
-    @property
-    def is_over(self) -> bool:
-        return self.waited >= self.patience
 
-    def look(self, game: GroundedGame, r2: float, step: int) -> None:
-        self.waited += 1
-        if r2 > self.r2 or self.state is None:
-            self.r2, self.step, self.waited = r2, step, 0
-            self.state = {name: x.clone() for name, x in game.state_dict().items()}
-
-
-def grouped(lengths: list[int], size: int, generator: torch.Generator) -> list[list[int]]:
+def _batches(lengths: list[int], size: int, generator: torch.Generator) -> list[list[int]]:
     """Every text once, in batches of similar length and random order."""
     places = torch.randperm(len(lengths), generator=generator).tolist()
     pools = [sorted(places[i : i + 8 * size], key=lengths.__getitem__) for i in range(0, len(places), 8 * size)]
@@ -348,15 +353,12 @@ def fit_quality(game: GroundedGame, observed: Observed) -> dict[str, float]:
         >>> fit_quality(game, held_out)["r2"]  # doctest: +SKIP
     """
     game.eval()
-    predicted, said = [], []
-    for rows in sorted_batches([len(x) for x in observed.states], BATCH):
-        inputs, logits = observed.batch(rows)
-        predicted.append(game(*inputs))
-        said.append(logits)
-    guess, truth = torch.cat(predicted), torch.cat(said)
-    parts = guess[:, :-1].flatten(0, 1), truth[:, :-1].flatten(0, 1)
+    batches = map(observed.batch, sorted_batches([len(x) for x in observed.states], BATCH))  # one at a time in memory
+    answers = [(game(*inputs), logits) for inputs, logits in batches]
+    guess, truth = (torch.cat(column) for column in zip(*answers, strict=True))
+    parts, rivals = (guess[:, :-1].flatten(0, 1), truth[:, :-1].flatten(0, 1)), observed.rivals
     return {
-        "r2": r_squared(*parts, observed.empty, rivals=observed.rivals),
-        "r2_about_mean": r_squared(*parts, rivals=observed.rivals),
-        "r2_whole": r_squared(guess[:, -1], truth[:, -1], observed.empty, rivals=observed.rivals),
+        "r2": r_squared(*parts, observed.empty, rivals=rivals),
+        "r2_about_mean": r_squared(*parts, rivals=rivals),
+        "r2_whole": r_squared(guess[:, -1], truth[:, -1], observed.empty, rivals=rivals),
     }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -45,12 +45,7 @@ class WordGame:
         members: Float[Tensor, "words tokens"],
         R: Float[Tensor, "labels heads"],
         base: Float[Tensor, "labels"],
-        *,
-        source: Source = "readout",
-        removal: Mode = "delete",
-        r2: float | None = None,
-        limit: float | None = None,
-        grounded: bool | None = None,
+        **attributes: Any,
     ) -> "WordGame":
         """From the games of a batch of one text; `members` is 1 where a token belongs to a word."""
         V, a = terms.V[0].detach().float().cpu(), terms.anchor[0].detach().float().cpu()
@@ -59,7 +54,7 @@ class WordGame:
         outside = V.sum(1) - (members @ V).sum(1)  # (heads, dim): players that are no words
         inside = a + outside
         shift = R @ (inside.norm(dim=-1) - a.norm(dim=-1))
-        return cls(members @ V, inside, R, base + shift, source, removal, r2, limit, grounded)
+        return cls(members @ V, inside, R, base + shift, **attributes)
 
     @property
     def players(self) -> int:

@@ -9,7 +9,6 @@ business. Texts are drawn and batched anew by the same seed, so the n-th batch i
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from safetensors.torch import load, save
@@ -40,11 +39,9 @@ class Passes:
         self._file = self._part.path.open("rb")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._file.close()
-        self._part.__exit__(kind, error, trace)
+        self._part.__exit__(*error)
 
     def __call__(self, make: Callable[[], Batch]) -> Batch:
         """The next batch."""

@@ -1,8 +1,8 @@
 """Texts as a model reads them, with the word of each token, and coalitions of these words.
 
 A text is a tuple of its parts, (text,) or (premise, hypothesis): `as_texts` makes them of what users have. Tokenise
-(`WordRows`), pad (`CollateWords`), draw (`drawn`), remove (`Coalitions.without`): written here once. Who asks the model
-decides what is asked.
+(`word_rows`), pad (`CollateWords`), draw (`draw_words`), remove (`Coalitions.without`): written here once. Who asks the
+model decides what is asked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from neurogame._types import Bool, Int, Tensor
@@ -23,26 +22,21 @@ from neurogame.grounding.coalitions import Law, draw, tokens_of
 WORDS = "word_of"  # the column, −1 at tokens of no word
 
 
-@dataclass(frozen=True, eq=False)
-class WordRows(Dataset[dict[str, Any]]):
-    """Rows of texts as token ids, with the column `word_of`; encoded when they are read."""
-
-    pairs: Sequence[tuple[str, ...]]  # or single texts, as tuples of one
-    tokenizer: PreTrainedTokenizerBase
-    max_length: int
-    labels: Sequence[int] | None = None
-    level: Level = "word"  # what a player is
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        text, *rest = self.pairs[index]
-        inputs, word_of = read_words(self.tokenizer, text, rest[0] if rest else None, self.max_length, self.level)
-        row: dict[str, Any] = {**inputs, WORDS: word_of, "length": len(word_of)}
-        if self.labels is not None:
-            row["labels"] = int(self.labels[index])
-        return row
+def word_rows(
+    texts: Sequence[tuple[str, ...]],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    labels: Sequence[int] | None = None,
+    level: Level = "word",
+) -> list[dict[str, Any]]:
+    """Texts as token ids, with the column `word_of`: the player of each token, which is a word or as `level` says."""
+    rows: list[dict[str, Any]] = []
+    for text, *rest in texts:
+        inputs, word_of = read_words(tokenizer, text, rest[0] if rest else None, max_length, level)
+        rows.append({**inputs, WORDS: word_of, "length": len(word_of)})
+    for row, label in zip(rows, labels or (), strict=False):
+        row["labels"] = int(label)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +49,8 @@ class CollateWords:
         """The batch of some rows."""
         batch = collate(self.tokenizer)(rows)
         if all(WORDS in row for row in rows):
-            left = self.tokenizer.padding_side == "left"
-            columns = [torch.tensor(row[WORDS]) for row in rows]
-            batch[WORDS] = pad_sequence(
-                columns, batch_first=True, padding_value=-1, padding_side="left" if left else "right"
-            )
+            columns, side = [torch.tensor(row[WORDS]) for row in rows], self.tokenizer.padding_side
+            batch[WORDS] = pad_sequence(columns, batch_first=True, padding_value=-1, padding_side=side)
         return batch
 
 
@@ -69,24 +60,16 @@ def players_of(word_of: Int[Tensor, "rows tokens"]) -> list[int]:
     return players
 
 
-def drawn(
+def draw_words(
     word_of: Int[Tensor, "rows tokens"],
     real: Bool[Tensor, "rows tokens"],
     count: int,
     law: Law,
     generator: torch.Generator,
 ) -> tuple[Bool[Tensor, "rows coalitions players"], Bool[Tensor, "rows coalitions tokens"]]:
-    """Coalitions of the words of each row, and which of its tokens are in x_C.
+    """`count` coalitions of the words of each row, and which of its tokens are in x_C, on the device of `word_of`.
 
-    Args:
-        word_of: the word of each token, −1 for none.
-        real: False at padding.
-        count: coalitions per row, an even number.
-        law: see `neurogame.grounding.coalitions`.
-        generator: on the CPU, so that draws do not depend on the device.
-
-    Returns:
-        (members, stays), on the device of `word_of`.
+    The generator is one of the CPU, so that draws do not depend on the device.
     """
     members = draw(players_of(word_of.cpu()), count, law, generator=generator).to(word_of.device)
     return members, tokens_of(members, word_of) & real.unsqueeze(1)
@@ -118,30 +101,12 @@ def coalitions_of(
     generator: torch.Generator,
     device: torch.device | str = "cpu",
 ) -> Iterator[Coalitions]:
-    """Rows in batches of similar length, with coalitions drawn for each.
-
-    Args:
-        rows: of `WordRows`.
-        tokenizer: pads them.
-        count: coalitions per row, an even number.
-        law: of the coalitions.
-        batch_size: rows.
-        generator: where the coalitions come from.
-        device: where the batches go.
-
-    Returns:
-        The batches, the longest rows first.
-    """
+    """`word_rows` in batches of similar length, the longest first, with `count` coalitions drawn for each row."""
     pad = CollateWords(tokenizer)
     for places in sorted_batches([row["length"] for row in rows], batch_size):
         inputs = {name: column.to(device) for name, column in pad([rows[i] for i in places]).items()}
         word_of, real = inputs.pop(WORDS), inputs["attention_mask"].bool()
-        yield Coalitions(places, inputs, word_of, real, *drawn(word_of, real, count, law, generator))
-
-
-def first_real(x: Tensor, real: Bool[Tensor, "rows tokens"]) -> Iterator[Tensor]:
-    """Of each row its real tokens, [tokens, …]."""
-    return (row[there] for row, there in zip(x, real, strict=True))
+        yield Coalitions(places, inputs, word_of, real, *draw_words(word_of, real, count, law, generator))
 
 
 def as_pairs(texts: Iterable[Any]) -> list[tuple[str, str]]:
@@ -170,7 +135,11 @@ def as_texts(texts: Iterable[Any]) -> list[tuple[str, ...]]:
         raise TypeError(f"texts must be a list of texts, got one string: {texts!r:.60}")
     listed: list[tuple[str, ...]] = []
     for i, entry in enumerate(texts):
-        parts = (entry,) if isinstance(entry, str) else _parts(entry)
+        parts: tuple[Any, ...] = (entry,) if isinstance(entry, str) else ()
+        if hasattr(entry, "premise"):
+            parts = entry.premise, entry.hypothesis
+        elif isinstance(entry, list | tuple):
+            parts = tuple(entry)
         if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
             raise TypeError(f"text {i} must be a string, or a pair (premise, hypothesis) of strings; got {entry!r:.80}")
         if listed and len(parts) != len(listed[0]):
@@ -183,10 +152,3 @@ def as_texts(texts: Iterable[Any]) -> list[tuple[str, ...]]:
                 raise ValueError(f"text {i} is not valid Unicode (half of a surrogate pair): {part!r:.80}") from None
         listed.append(parts)
     return listed
-
-
-def _parts(entry: Any) -> tuple[Any, ...]:
-    """Premise and hypothesis of a pair, by name, or the parts by place; nothing of anything else."""
-    if hasattr(entry, "premise"):
-        return entry.premise, entry.hypothesis
-    return tuple(entry) if isinstance(entry, list | tuple) else ()

@@ -6,12 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset
-from transformers import (
-    AutoConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame.classifier import max_length
 from neurogame.data import DataError, PairDataset, load
@@ -30,9 +25,9 @@ from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.configuration import special_token_ids
 from neurogame.modeling.loading import load_classifier, load_tokenizer, load_trained
 from neurogame.places import is_path
-from neurogame.training.config import DataSection, GroundingSection, ModelSection, RunConfig
+from neurogame.training.config import DataSection, ModelSection, RunConfig
 from neurogame.training.files import ConfigError
-from neurogame.training.grounding import GroundedRows, same_labels
+from neurogame.training.grounding import GroundedRows, PairRows, same_labels
 from neurogame.training.randomness import derive, generator
 
 _log = logging.getLogger(__name__)
@@ -49,24 +44,19 @@ class Splits:
 
 def read_splits(section: DataSection) -> Splits:
     """Every data set that the run names; a missing file or an unknown label is found here, before a model is loaded."""
-    options: dict[str, Any] = {"root": section.root, "hub": section.hub, "on_error": section.on_error}
-    options |= {"columns": section.columns, "label_names": section.label_names}
+    options: dict[str, Any] = section.model_dump(include={"root", "hub", "on_error", "columns", "label_names"})
 
-    def sets(names: list[str], limit: int | None = None) -> list[PairDataset]:
-        return [load(name, limit=limit, **options) for name in names]
-
-    def joined(names: list[str], limit: int | None) -> PairDataset:
-        parts = sets(names, limit)
+    def join(names: list[str], limit: int | None) -> PairDataset:
+        parts = [load(name, limit=limit, **options) for name in names]
         return parts[0] if len(parts) == 1 else concatenate("+".join(data.name for data in parts), parts)
 
-    splits = Splits(
-        joined(section.train, section.limit), joined(section.dev, section.dev_limit), tuple(sets(section.test))
-    )
-    names = [data.name for data in (splits.dev, *splits.test)]
+    train, dev = join(section.train, section.limit), join(section.dev, section.dev_limit)
+    test = tuple(load(name, **options) for name in section.test)
+    names = [data.name for data in (dev, *test)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"data.dev and data.test name two sets {twice!r}; in a report each needs a name of its own")
-    return splits
+    return Splits(train, dev, test)
 
 
 def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -88,17 +78,12 @@ def build(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTraine
     if length > most:
         raise ConfigError(f"data.max_length = {length} is more than the {most} positions of {section.encoder}")
     tokenizer.model_max_length = length
-    _mark_game(model, config.training.grounding)
+    if getattr(model.config, "readout", None) == "game":  # how this run trains the game; its R² is not known yet
+        grounding = config.training.grounding
+        model.config.readout_grounded, model.config.readout_r2 = grounding is not None, None
+        if grounding is not None:
+            model.config.readout_removal = grounding.removal
     return model, tokenizer
-
-
-def _mark_game(model: PreTrainedModel, grounding: GroundingSection | None) -> None:
-    """Say in the configuration of a model with a game readout how this run trains it; its R² is not known yet."""
-    if getattr(model.config, "readout", None) != "game":
-        return
-    model.config.readout_grounded, model.config.readout_r2 = grounding is not None, None
-    if grounding is not None:
-        model.config.readout_removal = grounding.removal
 
 
 def _load_pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -112,23 +97,24 @@ def _load_pretrained(section: ModelSection) -> tuple[PreTrainedModel, PreTrained
             if not hasattr(config, option):
                 known = ", ".join(key for key in config.to_diff_dict() if key in config.__dataclass_fields__)
                 raise ConfigError(f"model.options: {option!r} is no option of {name}; it sets: {known}")
-        options = {**_labels(config), **section.options}
+        options = dict(section.options)
+        if {spelled(label) for label in (config.id2label or {}).values()} != set(LABELS):  # not trained for NLI yet
+            options = {"id2label": dict(ID2LABEL), "label2id": dict(LABEL2ID), **options}
         model = load_classifier(name, dtype=torch.float32, **options)
     else:
         options = {"head": section.head, "preset": section.preset, **section.options}
         if section.attention or not isinstance(config, NeuroGameConfig):
             options["attention"] = section.attention
         if isinstance(config, NeuroGameConfig):
-            if _new_readout(config, options):
+            if config.readout == "ffn" and options.get("readout") == "game":
                 return _regrow(name, options), load_tokenizer(name)
-            _check_same(name, config, options)
+            for option, value in options.items():  # only those without parameters may differ
+                trained = getattr(config, option, None)
+                if option not in ("dropout", "players", "special_token_ids", "temperature") and trained != value:
+                    with_another = f"it cannot be trained further with {value!r}"
+                    raise ConfigError(f"model.{option}: {name} was trained with {trained!r}; {with_another}")
         model = NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options)
     return model, load_tokenizer(name)
-
-
-def _new_readout(config: NeuroGameConfig, options: dict[str, Any]) -> bool:
-    """Whether a trained model is to get a game in the place of its classifier."""
-    return config.readout == "ffn" and options.get("readout") == "game"
 
 
 def _regrow(name: str, options: dict[str, Any]) -> NeuroGameForSequenceClassification:
@@ -146,15 +132,13 @@ def has_new_game(config: RunConfig) -> bool:
     if config.model.options.get("readout") != "game":
         return False
     trained = AutoConfig.from_pretrained(str(config.model.encoder), trust_remote_code=False)
-    return not isinstance(trained, NeuroGameConfig) or _new_readout(trained, config.model.options)
+    return not isinstance(trained, NeuroGameConfig) or trained.readout == "ffn"
 
 
 def teacher(config: RunConfig, model: PreTrainedModel) -> PreTrainedModel | None:
-    """The trained classifier whose encoder the run starts from, of ours or of transformers; None where it has none.
+    """The trained classifier whose encoder a run that `has_new_game` starts from; None where it has none.
 
-    Args:
-        config: of a run that `has_new_game`.
-        model: as `build` returns it: a teacher has the same labels, in any order.
+    It is a model of ours or of transformers, with the labels of `model` in any order.
     """
     name = str(config.model.encoder)
     trained = AutoConfig.from_pretrained(name, trust_remote_code=False)
@@ -172,22 +156,6 @@ def teacher(config: RunConfig, model: PreTrainedModel) -> PreTrainedModel | None
         )
         return None
     return load_trained(name)
-
-
-def _check_same(name: str, config: NeuroGameConfig, options: dict[str, Any]) -> None:
-    """A trained model is trained further as it was built: only options without parameters may differ."""
-    for option, value in options.items():
-        trained = getattr(config, option, None)
-        if option not in ("dropout", "players", "special_token_ids", "temperature") and trained != value:
-            raise ConfigError(
-                f"model.{option}: {name} was trained with {trained!r}; it cannot be trained further with {value!r}"
-            )
-
-
-def _labels(config: Any) -> dict[str, Any]:
-    """Our labels for a new classifier; one that has been trained for NLI keeps its own order."""
-    names = {spelled(name) for name in (config.id2label or {}).values()}
-    return {} if names == set(LABELS) else {"id2label": dict(ID2LABEL), "label2id": dict(LABEL2ID)}
 
 
 def _build_word_model(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -214,7 +182,7 @@ def _sentences(*sets: PairDataset) -> list[str]:
     return [text for data in sets for pair in data for text in (pair.premise, pair.hypothesis)]
 
 
-class DroppedWords(Dataset[dict[str, Any]]):
+class DroppedWords(PairRows):
     """Training pairs of which each word of the premise is left out with probability `rate`, anew each epoch.
 
     The regulariser of the authors' script. A premise keeps at least one word; what is dropped is a
@@ -224,20 +192,12 @@ class DroppedWords(Dataset[dict[str, Any]]):
     def __init__(
         self, pairs: PairDataset, encoded: EncodedDataset, tokenizer: PreTrainedTokenizerBase, rate: float, seed: int
     ) -> None:
-        self.pairs, self.encoded, self.tokenizer, self.rate, self.seed = pairs, encoded, tokenizer, rate, seed
-        self.epoch = 0
-
-    @property
-    def lengths(self) -> list[int]:
-        """Tokens per row, before words are dropped."""
-        return self.encoded.lengths
+        super().__init__(pairs, encoded, tokenizer)
+        self.rate, self.seed, self.epoch = rate, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
         """Called at the start of an epoch."""
         self.epoch = epoch
-
-    def __len__(self) -> int:
-        return len(self.encoded)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         pair = self.pairs[index]
@@ -253,14 +213,7 @@ class DroppedWords(Dataset[dict[str, Any]]):
 def training_rows(config: RunConfig, splits: Splits, tokenizer: Any, model: PreTrainedModel) -> Any:
     """The training rows of a run, encoded; with word dropout or words per token where the recipe asks for them.
 
-    Args:
-        config: the checked run file.
-        splits: the data.
-        tokenizer: of the model.
-        model: its labels are what the rows are numbered by.
-
-    Raises:
-        ConfigError: the training data lack labels of the model.
+    Labels are numbered as the model has them; data that lack one are a ConfigError.
     """
     rows = encode(splits.train, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
     if rows.labels is None:

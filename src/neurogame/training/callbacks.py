@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer_callback import ProgressCallback
 
 from neurogame.attention import NeuroGameAttention
-from neurogame.training.config import GammaSection
 from neurogame.writing import atomic_folder
 
 if TYPE_CHECKING:
@@ -18,46 +17,14 @@ if TYPE_CHECKING:
 METRIC = "eval_accuracy"
 
 
-class AverageWeights(TrainerCallback):
-    """After each optimiser step the average moves towards the weights."""
+class FollowRecipe(TrainerCallback):
+    """Averaged weights, γ, the number of the epoch, and a log entry with each checkpoint, as the recipe has them."""
 
     def __init__(self, trainer: "NeuroGameTrainer") -> None:
-        self.trainer = trainer
-
-    def on_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        """The parameters have just been updated."""
-        assert self.trainer.averaged is not None
-        self.trainer.averaged.update_parameters(self.trainer.model)
-
-
-class Epochs(TrainerCallback):
-    """Tells the sampler and the data set which epoch it is.
-
-    accelerate sets the epoch of the data set only where the sampler has no `set_epoch`, and of neither in an epoch that
-    several processes resume.
-    """
-
-    def __init__(self, trainer: "NeuroGameTrainer") -> None:
-        self.trainer = trainer
-
-    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """`state.epoch` counts finished epochs, with a fraction where one is resumed."""
-        parts: list[Any] = [self.trainer.sampler, self.trainer.train_dataset]
-        for part in parts:
-            if hasattr(part, "set_epoch"):
-                part.set_epoch(int(state.epoch or 0))
-
-
-class TemperatureSchedule(TrainerCallback):
-    """γ learned, held at a value, or moved geometrically from `start` to `end` over the run."""
-
-    def __init__(self, trainer: "NeuroGameTrainer", section: GammaSection) -> None:
-        self.trainer, self.section = trainer, section
-        if section.start is not None:
-            self._set(section.start)
-        if section.schedule != "learned":
+        self.trainer, self.gamma = trainer, trainer.recipe.gamma
+        if self.gamma.start is not None:
+            self._set_gamma(self.gamma.start)
+        if self.gamma.schedule != "learned":
             for layer in self._layers():
                 layer.log_gamma.requires_grad = False
 
@@ -67,26 +34,36 @@ class TemperatureSchedule(TrainerCallback):
             models.append(self.trainer.averaged.module)
         return [layer for model in models for layer in model.modules() if isinstance(layer, NeuroGameAttention)]
 
-    def _set(self, gamma: float) -> None:
-        with torch.no_grad():
-            for layer in self._layers():
-                layer.log_gamma.fill_(math.log(gamma))
+    @torch.no_grad()
+    def _set_gamma(self, gamma: float) -> None:
+        for layer in self._layers():
+            layer.log_gamma.fill_(math.log(gamma))
 
-    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+    def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Tell the sampler and the data set which epoch it is.
+
+        accelerate sets the epoch of the data set only where the sampler has no `set_epoch`, and of neither in an epoch
+        that several processes resume. `state.epoch` counts finished epochs, with a fraction where one is resumed.
+        """
+        parts: list[Any] = [self.trainer.sampler, self.trainer.train_dataset]
+        for part in parts:
+            if hasattr(part, "set_epoch"):
+                part.set_epoch(int(state.epoch or 0))
+
+    def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """γ_t = start^(1−t) · end^t with t the share of the run that is done."""
-        section = self.section
-        if section.schedule == "annealed":
-            assert section.start is not None
-            assert section.end is not None
+        start, end = self.gamma.start, self.gamma.end
+        if start is not None and end is not None:
             t = state.global_step / max(1, state.max_steps - 1)
-            self._set(section.start ** (1.0 - t) * section.end**t)
+            self._set_gamma(start ** (1.0 - t) * end**t)
 
+    def on_optimizer_step(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """The average moves towards the weights that have just been updated."""
+        if self.trainer.averaged is not None:
+            self.trainer.averaged.update_parameters(self.trainer.model)
 
-class LogWithCheckpoints(TrainerCallback):
-    """The log is written out with each checkpoint: what has been summed up since the last entry is not in one."""
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """A checkpoint within an epoch is due."""
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Log with each checkpoint: what has been summed up since the last entry is not in one."""
         control.should_log |= control.should_save
 
     on_epoch_end = on_step_end
@@ -107,27 +84,21 @@ class BestModel(TrainerCallback):
     def __init__(self, trainer: "NeuroGameTrainer", folder: Path, patience: int | None) -> None:
         self.trainer, self.folder, self.patience = trainer, folder, patience
 
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+    def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """The evaluation has been logged."""
         history = [entry[METRIC] for entry in state.log_history if METRIC in entry]
         if len(history) == 1 or history[-1] > max(history[:-1]):
             if args.should_save:
-                self._keep()
+                with atomic_folder(self.folder, last="config.json") as fresh:
+                    self.trainer.save_model(str(fresh), _internal_call=True)
         elif is_out_of_patience(state.log_history, self.patience):
             control.should_training_stop = True
-
-    def _keep(self) -> None:
-        """Written aside, then put in the place of the old one."""
-        with atomic_folder(self.folder, last="config.json") as fresh:
-            self.trainer.save_model(str(fresh), _internal_call=True)
 
 
 class Bar(ProgressCallback):
     """transformers' progress bar with the log beside it, on stderr: stdout is for results."""
 
-    def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any
-    ) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any) -> None:
         """The latest figures follow the bar."""
         if state.is_world_process_zero and self.training_bar is not None and logs is not None:
             names = {"loss": "loss", "learning_rate": "lr", METRIC: "dev", "eval_coalition_r2": "R²"}

@@ -31,6 +31,7 @@ from neurogame.printing import printable
 from neurogame.training.files import ConfigError, read_mapping
 
 Kind = Literal["neurogame", "transformers", "dam", "esim"]
+_PRETRAINED = ("neurogame", "transformers")
 Schedule = Literal["multistep", "linear", "cosine", "constant", "plateau"]
 
 # Fields of a model's configuration that a run file does not set under `options`: they have a place of their
@@ -84,19 +85,19 @@ class ModelSection(Section):
 
     @model_validator(mode="after")
     def _complete(self) -> "ModelSection":
-        pretrained = self.kind in ("neurogame", "transformers")
-        if pretrained and not self.encoder:
+        if self.kind in _PRETRAINED and not self.encoder:
             raise ValueError(f"encoder is missing: kind = {self.kind!r} needs the name or path of a pretrained model")
-        if not pretrained and self.attn_implementation:
-            raise ValueError(f"attn_implementation belongs to kind = 'neurogame' or 'transformers', not {self.kind!r}")
-        if pretrained and self.vectors:
-            raise ValueError(f"vectors belong to kind = 'dam' or 'esim', not {self.kind!r}")
-        if not pretrained and self.encoder:
-            raise ValueError(f"encoder belongs to kind = 'neurogame' or 'transformers', not {self.kind!r}")
-        if self.kind != "neurogame":
-            for name, default in (("attention", {}), ("head", "neurogame"), ("preset", "default")):
-                if getattr(self, name) != default:
-                    raise ValueError(f"{name} belongs to kind = 'neurogame', not {self.kind!r}")
+        for name, default, kinds in (
+            ("attn_implementation", None, _PRETRAINED),
+            ("vectors", None, ("dam", "esim")),
+            ("encoder", None, _PRETRAINED),
+            ("attention", {}, ("neurogame",)),
+            ("head", "neurogame", ("neurogame",)),
+            ("preset", "default", ("neurogame",)),
+        ):
+            if self.kind not in kinds and getattr(self, name) not in (default, ""):
+                belong = "belong" if name == "vectors" else "belongs"
+                raise ValueError(f"{name} {belong} to kind = {' or '.join(map(repr, kinds))}, not {self.kind!r}")
         self._check_model()
         read = {"neurogame": set(self.attention), "spins": {"samples", "f", "tilt", "estimator"}}.get(self.head, set())
         unread = sorted(set(self.attention) - read)
@@ -254,26 +255,21 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> "RunConfig":
-        model, training = self.model, self.training
-        if model.kind == "transformers" and training.mixup > 0 and training.mixup_on == "pooled":
-            raise ValueError(
-                "training.mixup_on = 'pooled' needs a model of ours; use 'embeddings' for kind = 'transformers'"
-            )
-        if model.kind in ("dam", "esim") and training.mixup > 0 and training.mixup_on == "embeddings":
-            raise ValueError(
-                f"training.mixup_on = 'embeddings' needs an encoder; use 'pooled' for kind = {model.kind!r}"
-            )
-        if model.kind in ("dam", "esim") and training.gradient_checkpointing:
-            raise ValueError(f"training.gradient_checkpointing needs an encoder, not kind = {model.kind!r}")
-        if model.kind in ("dam", "esim") and training.encoder_dropout is not None:
-            raise ValueError(f"training.encoder_dropout needs an encoder, not kind = {model.kind!r}")
+        model, training, kind = self.model, self.training, f"kind = {self.model.kind!r}"
+        mixup_on = training.mixup_on if training.mixup > 0 else None
+        if model.kind == "transformers" and mixup_on == "pooled":
+            raise ValueError(f"training.mixup_on = 'pooled' needs a model of ours; use 'embeddings' for {kind}")
+        if model.kind not in _PRETRAINED:
+            if mixup_on == "embeddings":
+                raise ValueError(f"training.mixup_on = 'embeddings' needs an encoder; use 'pooled' for {kind}")
+            for name, default in (("gradient_checkpointing", False), ("encoder_dropout", None)):
+                if getattr(training, name) != default:
+                    raise ValueError(f"training.{name} needs an encoder, not {kind}")
         if training.grounding is not None:
             self._check_grounding()
         spins = (model.kind, model.head, model.options.get("readout", "ffn")) == ("neurogame", "neurogame", "ffn")
         if training.gamma != GammaSection() and not spins:
-            raise ValueError(
-                f"training.gamma needs the neurogame head, not kind = {model.kind!r}, head = {model.head!r}"
-            )
+            raise ValueError(f"training.gamma needs the neurogame head, not {kind}, head = {model.head!r}")
         return self
 
     def _check_grounding(self) -> None:
@@ -307,18 +303,7 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> RunConfig:
 
 
 def parse_config(content: dict[str, Any], source: str = "config") -> RunConfig:
-    """Check the content of a run file.
-
-    Args:
-        content: sections and settings.
-        source: how an error calls it.
-
-    Returns:
-        The checked configuration.
-
-    Raises:
-        ConfigError: names the first mistake, and how many more there are.
-    """
+    """Check the content of a run file; a ConfigError names `source`, the first mistake, and how many more there are."""
     try:
         return RunConfig.model_validate(content)
     except ValidationError as error:

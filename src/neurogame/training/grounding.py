@@ -28,30 +28,34 @@ from neurogame.data.removal import Removal
 from neurogame.data.words import read_words
 from neurogame.grounding.coalitions import centred, r_squared
 from neurogame.grounding.fitting import LEARNING_RATE, GroundedGame, fit_games, fit_quality, observe
-from neurogame.grounding.texts import WORDS, WordRows, as_pairs, coalitions_of, drawn
+from neurogame.grounding.texts import WORDS, as_pairs, coalitions_of, draw_words, word_rows
 from neurogame.labels import spelled
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 from neurogame.readout import LinearReadout, NormGames, ReadoutOutput
 from neurogame.training.config import GroundingSection
-from neurogame.training.randomness import derive
+from neurogame.training.randomness import derive, generator
 
 POLISH_RATE = 3e-4
 _DEV_COALITIONS = 4  # per pair of dev
 
 
-class GroundedRows(Dataset[dict[str, Any]]):
-    """Rows of an `EncodedDataset` with the word of each token, which is worked out when a row is read."""
+class PairRows(Dataset[dict[str, Any]]):
+    """Pairs beside their rows in an `EncodedDataset`, of which something is worked out when a row is read."""
 
     def __init__(self, pairs: PairDataset, encoded: EncodedDataset, tokenizer: PreTrainedTokenizerBase) -> None:
         self.pairs, self.encoded, self.tokenizer = pairs, encoded, tokenizer
 
     @property
     def lengths(self) -> list[int]:
-        """Tokens per row."""
+        """Tokens per row, as it was encoded."""
         return self.encoded.lengths
 
     def __len__(self) -> int:
         return len(self.encoded)
+
+
+class GroundedRows(PairRows):
+    """Rows with the word of each token."""
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         pair = self.pairs[index]
@@ -66,35 +70,34 @@ def grounding_loss(
     outputs: Any,
     section: GroundingSection,
     removal: Removal,
-    generator: torch.Generator,
+    draws: torch.Generator,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The mean over rows and coalitions of the two terms: (masked, grounding), without their weights.
 
     Of the rows a `share`, drawn anew each step: the passes over incomplete texts are most of what grounding costs.
 
     Args:
-        model: the model, as it is called in training.
+        model: as it is called in training.
         inputs: what it was called with; its draws of coalitions are passed on.
         word_of: the word of each token, −1 for none.
         outputs: of the whole texts, with the record of the game.
         section: the objective.
         removal: how words are taken out.
-        generator: where the coalitions come from.
-
-    Returns:
-        Two scalars, to be weighted and added to the loss.
+        draws: where the coalitions come from.
     """
-    some = _some(len(word_of), section.share, generator).to(word_of.device)
-    rows, word_of, real = len(some), word_of[some], inputs["attention_mask"][some].bool()
-    _, stays = drawn(word_of, real, section.coalitions, section.law, generator)
-    columns: dict[str, Tensor] = {
-        str(name): inputs[name][some] for name in ("input_ids", "token_type_ids") if name in inputs
-    }
-    repeated = {name: column.repeat(section.coalitions, 1) for name, column in columns.items()}
-    parts = removal.remove(repeated, stays.transpose(0, 1).flatten(0, 1), real.repeat(section.coalitions, 1))
+    count, rows = section.coalitions, torch.arange(len(word_of))
+    if section.share < 1.0:  # at least one row, in their order
+        chosen = torch.randperm(len(word_of), generator=draws)[: max(1, round(section.share * len(word_of)))]
+        rows = chosen.sort().values
+    rows = rows.to(word_of.device)
+    word_of, real = word_of[rows], inputs["attention_mask"][rows].bool()
+    _, stays = draw_words(word_of, real, count, section.law, draws)
+    columns = [name for name in ("input_ids", "token_type_ids") if name in inputs]
+    repeated = {name: inputs[name][rows].repeat(count, 1) for name in columns}
+    parts = removal.remove(repeated, stays.transpose(0, 1).flatten(0, 1), real.repeat(count, 1))
     options = {name: inputs[name] for name in ("generator",) if name in inputs}
-    answers = model(**parts, **options)["logits"].float().unflatten(0, (section.coalitions, rows)).transpose(0, 1)
-    return two_terms(outputs["logits"][some], _predicted(outputs["game"], stays, some), answers, section)
+    answers = model(**parts, **options)["logits"].float().unflatten(0, (count, len(rows))).transpose(0, 1)
+    return two_terms(outputs["logits"][rows], _predicted(outputs["game"], stays, rows), answers, section)
 
 
 def two_terms(
@@ -103,16 +106,9 @@ def two_terms(
     answers: Float[Tensor, "rows coalitions labels"],
     section: GroundingSection,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """(masked, grounding) of what the model says of whole texts and of x_C, and of what the game predicts for x_C.
+    """(masked, grounding), means over rows and coalitions, of the model's `logits` of whole texts and `answers` on x_C.
 
-    Args:
-        logits: of the whole texts; a goal, without a gradient.
-        predicted: logits(C) of the game.
-        answers: logits of x_C.
-        section: the objective.
-
-    Returns:
-        Means over rows and coalitions.
+    `predicted` is logits(C) of the game. The logits of the whole texts are a goal, without a gradient.
     """
     whole = logits.float().detach().softmax(-1).unsqueeze(1)
     masked = -(whole * answers.log_softmax(-1)).sum(-1) + (whole * whole.clamp(min=1e-12).log()).sum(-1)
@@ -122,18 +118,11 @@ def two_terms(
 
 
 def _predicted(
-    game: ReadoutOutput, stays: Bool[Tensor, "rows coalitions tokens"], some: Int[Tensor, "rows"] | None = None
+    game: ReadoutOutput, stays: Bool[Tensor, "rows coalitions tokens"], rows: Int[Tensor, "rows"] | None = None
 ) -> Float[Tensor, "rows coalitions labels"]:
-    """logits(C) = b + R v(C) of the rows of a batch, or of some of them."""
-    terms, real = (game.terms, game.real) if some is None else (game.terms.rows(some), game.real[some])
+    """logits(C) = b + R v(C) of all rows of a batch, or of some of them."""
+    terms, real = (game.terms, game.real) if rows is None else (game.terms.rows(rows), game.real[rows])
     return nn.functional.linear(terms.of(stays & real.unsqueeze(1)), game.weight, game.base)
-
-
-def _some(count: int, share: float, generator: torch.Generator) -> Int[Tensor, "rows"]:
-    """Which rows of a batch: a share of them, at least one, in their order."""
-    if share == 1.0:
-        return torch.arange(count)
-    return torch.randperm(count, generator=generator)[: max(1, round(share * count))].sort().values
 
 
 @torch.no_grad()
@@ -147,38 +136,30 @@ def coalition_r2(
     batch_size: int = 64,
     seed: int = 0,
 ) -> float:
-    """R² of logits(C) for what the model says of x_C, on coalitions of `pairs` that are the same every time.
+    """R² about b (`grounding.r_squared`) of logits(C) for what the model, with readout "game", says of x_C.
 
-    Args:
-        model: with readout "game"; it is evaluated, and left in the mode it was in.
-        tokenizer: its tokenizer.
-        pairs: (premise, hypothesis).
-        section: the objective, for the law of the coalitions and how words are removed.
-        max_length: tokens of a text.
-        batch_size: texts per forward pass.
-        seed: of the run.
-
-    Returns:
-        R² about b, see `neurogame.grounding.r_squared`.
+    The coalitions of `pairs` are the same every time. The model is left in the mode it was in.
     """
-    rows, removal = WordRows(pairs, tokenizer, max_length), Removal.of(tokenizer, section.removal)
-    encoded = [rows[i] for i in range(len(rows))]
-    draws = torch.Generator().manual_seed(derive(seed, "coalition r2"))
+    rows, removal = word_rows(pairs, tokenizer, max_length), Removal.of(tokenizer, section.removal)
+    draws = generator(seed, "coalition r2")
     options: dict[str, Any] = {"batch_size": batch_size, "generator": draws, "device": model.device}
     predicted, answers = [], []
     was_training = model.training
     model.eval()
-    for batch in coalitions_of(encoded, tokenizer, _DEV_COALITIONS, section.law, **options):
+    for batch in coalitions_of(rows, tokenizer, _DEV_COALITIONS, section.law, **options):
         predicted.append(_predicted(model(**batch.inputs, output_game=True).game, batch.stays))
         parts = [model(**part).logits for part in batch.without(removal)]
         answers.append(torch.stack(parts, 1).float())
     model.train(was_training)
-    return r_squared(torch.cat(predicted).flatten(0, 1), torch.cat(answers).flatten(0, 1), _base(model))
-
-
-def _base(model: NeuroGameForSequenceClassification) -> Tensor:
     assert isinstance(model.classifier, LinearReadout)
-    return model.classifier.base.detach().cpu()
+    base = model.classifier.base.detach().cpu()
+    return r_squared(torch.cat(predicted).flatten(0, 1), torch.cat(answers).flatten(0, 1), base)
+
+
+def sample_texts(data: PairDataset, count: int, seed: int) -> tuple[list[Any], torch.Generator]:
+    """`count` training texts for a warm start or a polish, and the generator, for further draws."""
+    draws = generator(seed, "warm start")
+    return [data[i] for i in torch.randperm(len(data), generator=draws)[:count].tolist()], draws
 
 
 def fit_to_answers(
@@ -216,15 +197,13 @@ def fit_to_answers(
     """
     polish = teacher is None
     seed = derive(seed, "polish") % 2**31 if polish else seed
-    texts, steps = (section.polish_texts, section.polish_steps) if polish else (section.warm_texts, section.warm_steps)
-    generator = torch.Generator().manual_seed(derive(seed, "warm start"))
-    places = torch.randperm(len(data), generator=generator)[:texts].tolist()
+    count, steps = (section.polish_texts, section.polish_steps) if polish else (section.warm_texts, section.warm_steps)
     config, games = model.config, model.pooling.games
     assert isinstance(games, NormGames)
     observed = observe(
         copy.deepcopy(model) if teacher is None else teacher,
         tokenizer,
-        as_pairs(data[i] for i in places),
+        as_pairs(sample_texts(data, count, seed)[0]),
         config.read_layers,
         coalitions=section.coalitions,
         law=section.law,

@@ -21,8 +21,6 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -114,38 +112,30 @@ def _warm_start(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *
     section = config.training.grounding
     if section is None or not section.warm_steps:
         return
-    if not has_new_game(config):
-        if "warm_steps" in section.model_fields_set:
-            _log.warning(
-                "training.grounding.warm_steps = %d has no effect: %s has a game already, which is trained further",
-                section.warm_steps,
-                config.model.encoder,
-            )
-        return
-    trained = teacher(config, model)
-    with _passes("warm start", section.warm_texts, config, splits, show=show) as options:
-        if trained is None:
-            learn_labels(model, tokenizer, splits.train, section, config.data.max_length, **options)
+    if has_new_game(config):
+        _fit_game("warm start", section.warm_texts, config, model, teacher(config, model), tokenizer, splits, show=show)
+    elif "warm_steps" in section.model_fields_set:
+        _log.warning(
+            "training.grounding.warm_steps = %d has no effect: %s has a game already, which is trained further",
+            section.warm_steps,
+            config.model.encoder,
+        )
+
+
+def _fit_game(
+    what: str, texts: int, config: RunConfig, model: Any, trained: Any, tokenizer: Any, splits: Splits, *, show: bool
+) -> None:
+    """Fit the game of a frozen model: to `trained`, or to the model itself in a polish, or else to the labels."""
+    section, training = config.training.grounding, config.training
+    assert section is not None
+    common = (tokenizer, splits.train, section, config.data.max_length)
+    total = min(texts, len(splits.train)) * (section.coalitions + 1)
+    with tqdm(total=total, unit="pass", desc=what, disable=not show) as bar:
+        options: dict[str, Any] = {"seed": config.seed, "bf16": training.bf16, "progress": bar.update}
+        if trained is None and what != "polish":
+            learn_labels(model, *common, **options)
         else:
-            fit_to_answers(model, trained, tokenizer, splits.train, section, config.data.max_length, **options)
-
-
-def _polish(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show: bool) -> None:
-    """Fit the game to the model that came out, where the run asks so."""
-    section = config.training.grounding
-    if section is None or not section.polish_steps:
-        return
-    with _passes("polish", section.polish_texts, config, splits, show=show) as options:
-        fit_to_answers(model, None, tokenizer, splits.train, section, config.data.max_length, **options)
-
-
-@contextmanager
-def _passes(name: str, texts: int, config: RunConfig, splits: Splits, *, show: bool) -> Iterator[dict[str, Any]]:
-    """What both fits take, with a bar over their forward passes."""
-    assert config.training.grounding is not None
-    total = min(texts, len(splits.train)) * (config.training.grounding.coalitions + 1)
-    with tqdm(total=total, unit="pass", desc=name, disable=not show) as bar:
-        yield {"seed": config.seed, "bf16": config.training.bf16, "progress": bar.update}
+            fit_to_answers(model, trained, *common, **options)
 
 
 def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
@@ -192,9 +182,8 @@ def _run(trainer: NeuroGameTrainer, *, resume: bool, end: bool) -> None:
     try:
         trainer.train(resume_from_checkpoint=str(whole[-1]) if whole else None)
     finally:
-        for callback in trainer.callback_handler.callbacks:
-            if isinstance(callback, Bar):
-                callback.close()
+        for bar in (each for each in trainer.callback_handler.callbacks if isinstance(each, Bar)):
+            bar.close()
 
 
 def arguments(config: RunConfig) -> TrainingArguments:
@@ -240,21 +229,15 @@ def arguments(config: RunConfig) -> TrainingArguments:
 def make_trainer(
     config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show_progress: bool = True
 ) -> NeuroGameTrainer:
-    """The trainer of a run, with its data encoded and its callbacks in place.
+    """The trainer of a run, with its data encoded and its callbacks in place; `trainer.train()` starts it.
 
-    Args:
-        config: the checked run file.
-        model: as `build` returns it.
-        tokenizer: the same.
-        splits: the data.
-        show_progress: a bar on stderr.
-
-    Returns:
-        A trainer; `trainer.train()` starts it.
-
-    Raises:
-        ConfigError: if the dev set lacks labels of the model.
+    `model` and `tokenizer` are what `build` returns. A dev set that lacks labels of the model is a ConfigError.
     """
+
+    def measure_dev(answers: EvalPrediction) -> dict[str, float]:
+        r2 = {} if config.training.grounding is None else {"coalition_r2": _r2(config, model, tokenizer, splits)}
+        return {**measure(answers), **r2}
+
     dev = encode(splits.dev, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
     if dev.labels is None:
         raise ConfigError(f"data.dev: {splits.dev.name} cannot choose a model: {dev.without_labels}")
@@ -266,7 +249,7 @@ def make_trainer(
         eval_dataset=Subset(dev, [row for batch in sorted_batches(dev.lengths, 1) for row in batch]),  # little padding
         data_collator=CollateWords(tokenizer),
         processing_class=tokenizer,
-        compute_metrics=measure if config.training.grounding is None else _measure_r2(config, model, tokenizer, splits),
+        compute_metrics=measure_dev,
     )
     trainer.remove_callback(PrinterCallback)  # prints the log to stdout, which is for results
     if show_progress:
@@ -282,23 +265,14 @@ def make_trainer(
     return trainer
 
 
-def _measure_r2(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> Any:
-    """`measure`, and how well the game predicts the model on coalitions of dev."""
-
-    def with_r2(answers: EvalPrediction) -> dict[str, float]:
-        return {**measure(answers), "coalition_r2": _r2(config, model, tokenizer, splits)}
-
-    return with_r2
-
-
 def _r2(config: RunConfig, model: Any, tokenizer: Any, splits: Splits) -> float:
     """How well the game predicts the model on coalitions of `dev_pairs` of dev, the same every time."""
     section = config.training.grounding
     assert section is not None
     chosen = torch.randperm(len(splits.dev), generator=generator(config.seed, "dev pairs"))[: section.dev_pairs]
     pairs = as_pairs(splits.dev[i] for i in chosen.tolist())
-    size = config.training.eval_batch_size
-    return coalition_r2(model, tokenizer, pairs, section, config.data.max_length, batch_size=size, seed=config.seed)
+    options = {"batch_size": config.training.eval_batch_size, "seed": config.seed}
+    return coalition_r2(model, tokenizer, pairs, section, config.data.max_length, **options)
 
 
 def measure(answers: EvalPrediction) -> dict[str, float]:
@@ -312,23 +286,18 @@ def measure(answers: EvalPrediction) -> dict[str, float]:
 def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits, *, show_progress: bool = True) -> NLI:
     """The best model, polished, its temperature fitted on dev and folded into the weights, saved as `model/`.
 
-    Args:
-        config: the checked run file.
-        trainer: that has ended.
-        splits: the data.
-        show_progress: a bar while the game is polished.
-
-    Raises:
-        TrainingError: the best model has been deleted.
+    A best model that has been deleted is a TrainingError.
     """
     best = config.folder / "best"
     if not (best / "config.json").is_file():
         raise TrainingError(f"{best} is missing: the best model of this run has been deleted")
     model = type(trainer.model).from_pretrained(best, dtype=torch.float32, use_safetensors=True)
-    nli = NLI(model, trainer.processing_class, name=config.name)
-    _polish(config, model, trainer.processing_class, splits, show=show_progress)
-    if config.training.grounding is not None:
-        r2 = _r2(config, model, trainer.processing_class, splits)
+    tokenizer, section = trainer.processing_class, config.training.grounding
+    nli = NLI(model, tokenizer, name=config.name)
+    if section is not None:
+        if section.polish_steps:
+            _fit_game("polish", section.polish_texts, config, model, None, tokenizer, splits, show=show_progress)
+        r2 = _r2(config, model, tokenizer, splits)
         model.config.readout_r2 = r2 if math.isfinite(r2) else None
     if config.training.calibrate:
         pairs = [(pair.premise, pair.hypothesis) for pair in splits.dev]
@@ -342,12 +311,7 @@ def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits, *, show
 
 
 def _write(
-    config: RunConfig,
-    splits: Splits,
-    trainer: NeuroGameTrainer,
-    nli: NLI,
-    report: Report,
-    seconds: float,
+    config: RunConfig, splits: Splits, trainer: NeuroGameTrainer, nli: NLI, report: Report, seconds: float
 ) -> dict[str, Any]:
     """metrics.json, the figures and the card."""
     folder, history = config.folder, trainer.state.log_history

@@ -27,7 +27,7 @@ from neurogame.data.removal import Removal
 from neurogame.grounding.texts import WORDS
 from neurogame.modeling.checking import UNLOADABLE, WEIGHTS, short
 from neurogame.modeling.losses import Mixup, classification_loss
-from neurogame.training.callbacks import AverageWeights, Epochs, LogWithCheckpoints, TemperatureSchedule
+from neurogame.training.callbacks import FollowRecipe
 from neurogame.training.checkpoints import UNFINISHED, checkpoints, delete_unfinished, publish
 from neurogame.training.config import TrainingError, TrainingSection
 from neurogame.training.grounding import grounding_loss
@@ -56,34 +56,23 @@ class NeuroGameTrainer(Trainer):
         self.averaged: AveragedModel | None = None
         if recipe.ema:
             self.averaged = AveragedModel(self.model, avg_fn=_moving_average(recipe.ema, warmup=recipe.ema_warmup))
-            self.add_callback(AverageWeights(self))
-        if any(isinstance(module, NeuroGameAttention) for module in self.model.modules()):
-            self.add_callback(TemperatureSchedule(self, recipe.gamma))
-        self.add_callback(LogWithCheckpoints())
         self.sampler: LengthGroupedSampler | None = None
-        self.add_callback(Epochs(self))
+        self.add_callback(FollowRecipe(self))
         self._freeze()
-        self._set_dropout()
+        if recipe.encoder_dropout is not None:  # of the encoder alone; the head's is an option of the model
+            for module in _encoder(self.model).modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = recipe.encoder_dropout
         self._step, self._micro = -1, 0  # optimiser step, micro-batch of this process in it
         self._rows: list[int] = []  # that count, of each micro-batch of this process
         self._total = 0  # of all processes
 
     def _freeze(self) -> None:
         """Word embeddings, the lowest layers with all that is below them, or the whole encoder stay as they are."""
-        frozen = {"nothing": None, "embeddings": self.model.get_input_embeddings(), "encoder": _encoder(self.model)}
-        part = frozen[self.recipe.freeze]
-        if part is not None:
-            part.requires_grad_(requires_grad=False)
-        if self.recipe.freeze_layers:
-            for module in _lowest(_encoder(self.model), self.recipe.freeze_layers):
-                module.requires_grad_(requires_grad=False)
-
-    def _set_dropout(self) -> None:
-        """Of the encoder alone; the head's is an option of the model."""
-        if self.recipe.encoder_dropout is not None:
-            for module in _encoder(self.model).modules():
-                if isinstance(module, nn.Dropout):
-                    module.p = self.recipe.encoder_dropout
+        encoder, count = _encoder(self.model), self.recipe.freeze_layers
+        frozen = {"nothing": [], "embeddings": [self.model.get_input_embeddings()], "encoder": [encoder]}
+        for module in (*frozen[self.recipe.freeze], *(_lowest(encoder, count) if count else ())):
+            module.requires_grad_(requires_grad=False)
 
     # Optimiser and schedule
 
@@ -207,26 +196,20 @@ class NeuroGameTrainer(Trainer):
                 inputs = self._mix_embeddings(inputs, mixup)
             else:
                 inputs["mixup"] = mixup
-        if _is_ours(self.model):
+        if type(self.model).__module__.startswith("neurogame."):
             inputs["generator"] = derive(self.args.seed, "coalitions", self.state.global_step)
-        grounding = self.recipe.grounding
-        outputs = model(**inputs) if grounding is None else model(**inputs, output_game=True)
+        section = self.recipe.grounding
+        outputs = model(**inputs) if section is None else model(**inputs, output_game=True)
         loss = classification_loss(outputs["logits"], labels, mixup, self.recipe.label_smoothing)
-        if grounding is not None:
-            loss = loss + self._grounding_loss(model, inputs, words, outputs)
+        if section is not None:  # its coalitions belong to the place of the micro-batch in the step
+            removal = Removal.of(self.processing_class, section.removal)
+            draws = generator(self.args.seed, "grounding", self.state.global_step, self._place)
+            masked, grounded = grounding_loss(model, inputs, words, outputs, section, removal, draws)
+            loss = loss + (section.masked * masked + section.weight * grounded)
         share = self._rows[self._micro] / self._total
         # Gradients are averaged over the processes, and the Trainer divides by the micro-batches.
         loss = loss * (share * self.args.world_size * self.current_gradient_accumulation_steps)
         return (loss, outputs) if return_outputs else loss
-
-    def _grounding_loss(self, model: nn.Module, inputs: dict[str, Any], words: Tensor, outputs: Any) -> Tensor:
-        """What `training.grounding` adds; its coalitions belong to the place of the micro-batch in the step."""
-        section = self.recipe.grounding
-        assert section is not None
-        removal = Removal.of(self.processing_class, section.removal)
-        draws = generator(self.args.seed, "grounding", self.state.global_step, self._place)
-        masked, grounded = grounding_loss(model, inputs, words, outputs, section, removal, draws)
-        return section.masked * masked + section.weight * grounded
 
     def _mix_embeddings(self, inputs: dict[str, Any], mixup: Mixup) -> dict[str, Any]:
         """Word embeddings of a row and its partner, mixed; a token is real where either has one."""
@@ -350,11 +333,6 @@ def multistep(warmup: int, milestones: list[float], decay: float) -> Any:
     """step ↦ factor of the learning rate: (step + 1)/(warmup + 1) up to 1, times decay^(milestones passed).
 
     Step 0 is the first; step `warmup` is the first at the full rate.
-
-    Args:
-        warmup: steps of the linear rise.
-        milestones: steps from which on the rate is multiplied by `decay`.
-        decay: the factor.
     """
 
     def factor(step: int) -> float:
@@ -390,8 +368,3 @@ def _lowest(encoder: nn.Module, count: int) -> list[nn.Module]:
         name = type(encoder).__name__
         raise TrainingError(f"training.freeze_layers = {count}: {name} has {total} layers; one must be left")
     return [*embeddings, *list(stacks[0])[:count]]
-
-
-def _is_ours(model: nn.Module) -> bool:
-    """Whether the model takes `generator`."""
-    return type(model).__module__.startswith("neurogame.")

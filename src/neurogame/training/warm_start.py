@@ -9,8 +9,7 @@ result does not depend on their number; a resumed run has its weights from the c
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,29 +20,26 @@ from neurogame._types import Bool, Float
 from neurogame.data import PairDataset
 from neurogame.data.batching import padding_right
 from neurogame.data.removal import Removal
-from neurogame.grounding.fitting import BATCH, LEARNING_RATE, grouped, stored
-from neurogame.grounding.texts import WordRows, as_pairs, coalitions_of
+from neurogame.grounding.fitting import BATCH, STATISTICS, descend, stored
+from neurogame.grounding.texts import as_pairs, coalitions_of, word_rows
 from neurogame.labels import spelled
 from neurogame.modeling.model import NeuroGameForSequenceClassification
 from neurogame.readout import NormGames
 from neurogame.training.config import GroundingSection
-from neurogame.training.grounding import two_terms
+from neurogame.training.grounding import sample_texts, two_terms
 from neurogame.training.randomness import derive
 
 _TEXTS = 32  # per step
-_STATISTICS = 800  # texts from which mean and spread of the states are taken
 
 
-@dataclass(frozen=True, eq=False)
-class Frozen:
+class Frozen(NamedTuple):
     """What a frozen encoder makes of a text: states, and which of them play. Real tokens only."""
 
     states: Float[Tensor, "tokens dim"]  # float16
     players: Bool[Tensor, "tokens"]
 
 
-@dataclass(frozen=True, eq=False)
-class Labelled:
+class Labelled(NamedTuple):
     """A training text as the frozen encoder reads it, whole and incomplete."""
 
     whole: Frozen
@@ -66,44 +62,24 @@ def learn_labels(
     """Train games and readout, in place, on states of the frozen encoder: the objective of the run itself.
 
     The states of `section.warm_texts` texts and of coalitions of their words are computed once. `section.warm_steps`
-    steps then go over them: cross-entropy of the labels, and the two terms of `grounding_loss`.
-
-    Args:
-        model: with readout "game"; its games and classifier are changed.
-        tokenizer: its tokenizer.
-        data: training texts with labels; texts without one are left out.
-        section: the objective.
-        max_length: tokens of a text.
-        seed: of the run.
-        bf16: autocast the passes over the texts, as in training.
-        progress: called with the number of forward passes just done.
-
-    Raises:
-        ValueError: no text has a label.
+    steps then go over them: cross-entropy of the labels, and the two terms of `grounding_loss`. Arguments are those of
+    `fit_to_answers`. Texts of `data` without a label are left out; a ValueError where none has one.
     """
     games = model.pooling.games
     assert isinstance(games, NormGames)
-    texts = _read(model, tokenizer, data, section, max_length, seed=seed, bf16=bf16, progress=progress)
-    games.standardise(torch.cat([text.whole.states for text in texts[:_STATISTICS]]).float().to(model.device))
-    parameters = [*games.parameters(), *model.classifier.parameters()]
-    optimizer = torch.optim.AdamW(parameters, LEARNING_RATE, betas=(0.9, 0.99), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, section.warm_steps, pct_start=0.1)
-    generator = torch.Generator().manual_seed(derive(seed, "warm order"))
-    order: list[list[int]] = []
     was_training = model.training
+    texts = _read(model.eval(), tokenizer, data, section, max_length, seed=seed, bf16=bf16, progress=progress)
+    games.standardise(torch.cat([text.whole.states for text in texts[:STATISTICS]]).float().to(model.device))
     model.train()
-    with torch.random.fork_rng(devices=[]):  # what spins that gate V draw belongs to the seed
-        torch.manual_seed(derive(seed, "warm spins"))
-        for _ in range(section.warm_steps):
-            if not order:
-                order = grouped([len(text.whole.states) for text in texts], _TEXTS, generator)
-            loss = _loss(model, [texts[i] for i in order.pop()], section)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(parameters, 1.0)
-            optimizer.step()
-            schedule.step()
-    optimizer.zero_grad()
+    descend(
+        [*games.parameters(), *model.classifier.parameters()],
+        lambda rows: _loss(model, [texts[i] for i in rows], section),
+        [len(text.whole.states) for text in texts],
+        steps=section.warm_steps,
+        batch_size=_TEXTS,
+        order=derive(seed, "warm order"),
+        spins=derive(seed, "warm spins"),
+    )
     model.train(was_training)
 
 
@@ -120,30 +96,26 @@ def _read(
     progress: Callable[[int], object] | None,
 ) -> list[Labelled]:
     """The states of each text and of coalitions of its words, from the encoder as it is."""
-    generator = torch.Generator().manual_seed(derive(seed, "warm start"))
-    places = torch.randperm(len(data), generator=generator)[: section.warm_texts].tolist()
+    sample, draws = sample_texts(data, section.warm_texts, seed)
     ids = {spelled(name): int(i) for name, i in (model.config.label2id or {}).items()}
-    chosen = [pair for pair in (data[i] for i in places) if pair.label in ids]
+    chosen = [pair for pair in sample if pair.label in ids]
     if not chosen:
-        raise ValueError(f"{data.name}: none of the first {len(places)} texts has a label of the model")
+        raise ValueError(f"{data.name}: none of the first {len(sample)} texts has a label of the model")
     tokenizer = padding_right(tokenizer)
-    rows = WordRows(as_pairs(chosen), tokenizer, max_length, [ids[str(pair.label)] for pair in chosen])
-    encoded, removal = [rows[i] for i in range(len(rows))], Removal.of(tokenizer, section.removal)
-    options: dict[str, Any] = {"batch_size": BATCH, "generator": generator, "device": model.device}
-    found: dict[int, Labelled] = {}
-    was_training = model.training
-    model.eval()
-    for batch in coalitions_of(encoded, tokenizer, section.coalitions, section.law, **options):
+    rows = word_rows(as_pairs(chosen), tokenizer, max_length, [ids[str(pair.label)] for pair in chosen])
+    removal = Removal.of(tokenizer, section.removal)
+    options: dict[str, Any] = {"batch_size": BATCH, "generator": draws, "device": model.device}
+    texts: dict[int, Labelled] = {}
+    for batch in coalitions_of(rows, tokenizer, section.coalitions, section.law, **options):
         labels = batch.inputs.pop("labels").tolist()
         whole = _frozen(model, batch.inputs, bf16=bf16)
         parts = [_frozen(model, part, bf16=bf16) for part in batch.without(removal)]
         for row, i in enumerate(batch.places):
             stays = batch.stays[row][:, batch.real[row]].cpu()
-            found[i] = Labelled(whole[row], tuple(part[row] for part in parts), stays, labels[row])
+            texts[i] = Labelled(whole[row], tuple(part[row] for part in parts), stays, labels[row])
         if progress is not None:
             progress(len(batch.places) * (section.coalitions + 1))
-    model.train(was_training)
-    return [found[i] for i in range(len(encoded))]
+    return [texts[i] for i in range(len(rows))]
 
 
 def _frozen(model: NeuroGameForSequenceClassification, inputs: dict[str, Tensor], *, bf16: bool) -> list[Frozen]:
