@@ -145,7 +145,7 @@ def test_typing_predicts(page, nli):
     for row, (label, p) in zip(page.locator("#labels li").all(), said.probabilities.items(), strict=True):
         expect(row).to_have_text(f"{label}{100 * p:.1f} %")
     found = nli.explain("nobody sings .", "a man sings a song .", method="decision")
-    expect(page.locator("#reasons")).to_have_text(summary.reasons(found))
+    expect(page.locator("#reasons")).to_have_text(summary.reasons(found), ignore_case=True)
 
 
 def test_an_example_is_one_click_and_nothing_is_no_error(page):
@@ -447,7 +447,8 @@ def test_why_one_label_rather_than_another(page, nli):
     page.select_option("#contrast", "entailment")
     expect(page.locator("#first .legend")).to_contain_text("for entailment")
     expect(page.locator("#reasons")).to_have_text(
-        summary.reasons(nli.explain(*PAIR, method="decision", target="neutral", contrast="entailment"))
+        summary.reasons(nli.explain(*PAIR, method="decision", target="neutral", contrast="entailment")),
+        ignore_case=True,
     )
     assert "neutral" not in page.locator("#contrast option").all_inner_texts()
 
@@ -714,7 +715,7 @@ def test_a_model_that_gives_only_logits_is_explained_too(browser):
         page.set_default_timeout(PATIENCE)
         page.goto(address + f"#p={PAIR[0]}&h={PAIR[1]}")
         expect(page.locator("#compare-note")).to_contain_text("input (recommended)")
-        expect(page.locator("#reasons")).to_have_text(summary.reasons(plain.explain(*PAIR)))
+        expect(page.locator("#reasons")).to_have_text(summary.reasons(plain.explain(*PAIR)), ignore_case=True)
         expect(page.locator("#checks li")).to_have_count(3)
         expect(page.locator("#slider")).to_be_hidden()
         context.close()
@@ -768,11 +769,11 @@ def test_many_pairs_are_answered_in_a_table(page, nli, tmp_path):
         expect(line).to_contain_text(hypothesis)
         expect(line).to_contain_text(f"{100 * one.probabilities[one.label]:.0f} %")
     assert page.evaluate("window.hit") is None
-    page.get_by_role("button", name="sure").click()
+    page.get_by_role("button", name="confidence").click()
     surest = max(range(3), key=lambda i: -said[i].probabilities[said[i].label])
     expect(rows.first.get_by_role("button")).to_have_text(str(surest + 1))
-    page.get_by_role("button", name="sure").click()
-    expect(page.locator("th", has_text="sure")).to_have_attribute("aria-sort", "descending")
+    page.get_by_role("button", name="confidence").click()
+    expect(page.locator("th", has_text="confidence")).to_have_attribute("aria-sort", "descending")
     page.fill("#many-filter", "song")
     expect(page.locator("#many-table tbody tr:visible")).to_have_count(1)
     page.fill("#many-filter", "")

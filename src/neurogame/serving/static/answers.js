@@ -12,11 +12,11 @@ export class Answers {
     this.drawing = svg("svg", { class: "answers" });
   }
 
-  // Returns how many there are.
+  // Returns them.
   show(ex, words, removed) {
     const pairs = ex.summary.answers.filter(([i, j]) => words[i] && words[j] && !removed.has(i) && !removed.has(j));
     this.drawing.remove();
-    if (!pairs.length) return 0;
+    if (!pairs.length) return pairs;
     const frame = this.root.getBoundingClientRect(), strongest = Math.abs(pairs[0][2]), d = digits(pairs.map((pair) => pair[2]));
     const said = pairs.map(([i, j, value]) => `${isolated(ex.words[i])} and ${isolated(ex.words[j])} ${signed(value, d)}`);
     this.drawing = svg("svg", {
@@ -25,7 +25,7 @@ export class Answers {
     });
     for (const [i, j, value] of [...pairs].reverse()) this.drawing.append(line(frame, words, i, j, value, Math.abs(value) / strongest));
     this.root.prepend(this.drawing);
-    return pairs.length;
+    return pairs;
   }
 }
 

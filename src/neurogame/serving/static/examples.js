@@ -12,5 +12,5 @@ export const EXAMPLES = [
   ["time", "She had already left when the letter arrived.", "She read the letter before she left.", "contradiction"],
   ["perhaps", "The bridge may be closed tomorrow.", "The bridge will be closed tomorrow.", "neutral"],
   ["if", "If it rains, the concert will be held indoors.", "The concert will be held outdoors.", "neutral"],
-  ["long", "Although the orchestra had rehearsed for weeks, the conductor called the concert off because half of the violinists were ill.", "The concert took place.", "contradiction"],
+  ["long text", "Although the orchestra had rehearsed for weeks, the conductor called the concert off because half of the violinists were ill.", "The concert took place.", "contradiction"],
 ];

@@ -134,7 +134,7 @@ export class Many {
     return this.rows.map((row) => ({
       premise: row.premise, hypothesis: row.hypothesis, ...(gold ? { label: row.label } : {}), answer: row.answer ?? null,
       ...Object.fromEntries(this.server.labels.map((label) => [`p_${label}`, row.probabilities?.[label] ?? null])),
-      swing: row.swing ?? null, sentence: row.sentence ?? null, error: row.error ?? null,
+      swing: row.swing ?? null, sentence: row.sentence ?? null, warnings: row.warnings ?? null, error: row.error ?? null,
     }));
   }
 }

@@ -7,6 +7,7 @@ import { agreement, duration, signed, spaced } from "./text.js";
 
 const PATIENCE = 350; // ms without a change until they are asked again
 const TICK = 200; // ms between two steps of a progress bar
+const CHANCE = "random"; // what the others must beat
 const NEARLY = 0.97; // where a bar waits that was too optimistic
 
 export class Methods {
@@ -15,9 +16,10 @@ export class Methods {
     Object.assign(this, { root, toggle, use, rows: new Map(), turn: 0, running: null, begun: new Map() });
   }
 
-  // A row for each of `methods`, the cheap ones first.
+  // A row for each of `methods`, the cheap ones first; chance, which explains nothing, at the end.
   list(methods) {
-    this.rows = new Map([...methods].sort((a, b) => a.slow - b.slow || (a.measured?.cost ?? 0) - (b.measured?.cost ?? 0)).map((info) => [info.name, this.row(info)]));
+    const order = (a, b) => (a.name === CHANCE) - (b.name === CHANCE) || a.slow - b.slow || (a.measured?.cost ?? 0) - (b.measured?.cost ?? 0);
+    this.rows = new Map([...methods].sort(order).map((info) => [info.name, this.row(info)]));
     this.root.replaceChildren(...[...this.rows.values()].map(({ article }) => article));
   }
 
@@ -72,6 +74,7 @@ export class Methods {
       if (expected) row.progress.value = Math.min(NEARLY, seconds / expected);
       row.said.textContent = `${duration(seconds)}${expected ? ` of about ${duration(expected)}` : ""} …`;
     };
+    tick();
     const timer = setInterval(tick, TICK);
     this.running = question;
     let text = "";

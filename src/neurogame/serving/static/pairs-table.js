@@ -9,7 +9,7 @@ const COLUMNS = [ // title, what it is sorted by
   ["premise", (row) => row.premise.toLowerCase()],
   ["hypothesis", (row) => row.hypothesis.toLowerCase()],
   ["answer", (row) => row.answer ?? ""],
-  ["sure", (row) => row.sure ?? -1],
+  ["confidence", (row) => row.sure ?? -1],
   ["swing words", (row) => -(row.swing?.length ?? -1)],
 ];
 const GOLD = ["given label", (row) => (row.label ? Number(!isWrong(row)) : 2)]; // wrong ones first
@@ -41,12 +41,14 @@ export class PairsTable {
     const open = el("button", { type: "button", class: "link", "aria-label": `Open pair ${row.number}` }, String(row.number));
     open.addEventListener("click", () => this.open(row));
     const text = (said) => el("td", { dir: "auto" }, shortened(said, LONGEST));
-    return el("tr", {}, el("td", {}, open), text(row.premise), text(row.hypothesis), ...this.columns.slice(3).map(() => el("td")));
+    return el("tr", {}, el("td", {}, open, el("span", { class: "warned", role: "img", hidden: true }, " !")), text(row.premise), text(row.hypothesis), ...this.columns.slice(3).map(() => el("td")));
   }
 
   // What has come of a row.
   fill(row) {
     const line = this.lines.get(row), gold = this.columns.includes(GOLD), place = gold ? 5 : 4;
+    line.cells[0].lastElementChild.hidden = !row.warnings?.length;
+    line.cells[0].lastElementChild.title = line.cells[0].lastElementChild.ariaLabel = printable((row.warnings ?? []).join("; "));
     line.cells[3].textContent = row.error ? printable(row.error) : row.answer ?? "…";
     if (gold) {
       line.cells[4].textContent = row.label;

@@ -8,6 +8,7 @@ import { digits, direction, shortened, signed } from "./text.js";
 
 const LONGEST = 60; // characters of a word
 const SIDES = ["premise", "hypothesis"];
+const LINES = [[1, "stroke", "answer each other"], [-1, "stroke minus", "one does the other's work"]]; // by the sign of J
 
 export class Sentences {
   constructor(root, strike) {
@@ -40,7 +41,7 @@ export class Sentences {
 
   // Lines need the places of the words: again when the width changes.
   connect() {
-    return this.strike && this.shown ? this.answers.show(this.shown.ex, this.words, this.shown.removed) : 0;
+    return this.strike && this.shown ? this.answers.show(this.shown.ex, this.words, this.shown.removed) : [];
   }
 
   // Struck out at once, before the server has answered.
@@ -102,7 +103,8 @@ export class Sentences {
       const mark = el("span", { class: names }, sign);
       mark.style.setProperty("--a", shade);
       return el("span", {}, mark, " " + text);
-    }), ...(lines ? [el("span", {}, el("span", { class: "stroke", "aria-hidden": "true" }), " answer each other")] : []));
+    }), ...LINES.filter(([sign]) => lines.some(([, , value]) => Math.sign(value) === sign)).map(([, names, text]) =>
+      el("span", {}, el("span", { class: names, "aria-hidden": "true" }), " " + text)));
   }
 }
 

@@ -109,7 +109,7 @@ function rationale(ex) {
 // What α is, in plain words.
 export function heatNote(ex) {
   if (ex.diagnostics.grounded)
-    return `1: surely among the reasons for ${ex.target}, 0: surely not, ½: neither here nor there. Cold, every word decides: what speaks for ${ex.target} is in, the rest is out. Hot, all words are alike. The answer itself does not move.`;
+    return `On: surely among the reasons for ${ex.target}; off: surely not; ½: undecided. Cold: every word that speaks for ${ex.target} is on, the rest off. Hot: all words are alike. The answer itself does not move.`;
   if (!ex.field) return "How much weight the model gives each word.";
   return "How far attention keeps a word (small dots: heads). Cold, each word is on or off; hot, half and half; the answer moves with it.";
 }

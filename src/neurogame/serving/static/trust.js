@@ -25,17 +25,21 @@ export function showTrust(now, trial) {
 function showChecks(now, checks) {
   const { label, probabilities } = now.prediction, singles = checks.filter(({ kind }) => kind === "without");
   const turned = singles.filter((check) => check.label !== label).length;
-  const found = turned ? `${turned} of them ${turned === 1 ? "turns" : "turn"} the answer` : "none of them turns the answer";
-  $("trust-note").textContent = `Tried on the model itself: ${singles.length} words deleted one at a time, ${found}. The bar is what is left of “${label}”, the mark what it was.`;
+  const tried = singles.length === 1 ? "one word deleted" : `${singles.length} words deleted one at a time`;
+  const found = turned ? `${turned} of them ${turned === 1 ? "changes" : "change"} the answer` : "none of them changes the answer";
+  $("trust-note").textContent = `Tried on the model itself: ${tried}, ${found}. The bar is what is left of “${label}”, the mark what it was.`;
   $("checks").replaceChildren(...checks.map((check) => fillBar(bar(), {
     name: named(now, check), share: check.kept, mark: probabilities[label],
     number: `${check.label} ${percent(check.probability)}`, strong: check.label !== label,
   })));
 }
 
+// A word that both texts have, or one text twice, is told apart by its side.
 function named(now, { kind, words }) {
-  const names = shortened(words.map((i) => bare(now.words[i])).join(" "), LONGEST);
-  return `${kind === "alone" ? "only" : "without"} “\u2068${names}\u2069”`;
+  const name = (i) => bare(now.words[i]);
+  const names = shortened(words.map(name).join(" "), LONGEST);
+  const twice = kind === "without" && now.words.filter((_, i) => name(i).toLowerCase() === name(words[0]).toLowerCase()).length > 1;
+  return `${kind === "alone" ? "only" : "without"} “\u2068${names}\u2069”${twice ? ` (${now.sides[words[0]]})` : ""}`;
 }
 
 // A method that checks nothing: its strongest words, deleted one at a time.

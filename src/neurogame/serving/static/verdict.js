@@ -10,7 +10,7 @@ export function showVerdict(now, original, changes) {
   const parts = [capital(said.label), ` ${percent(said.probabilities[said.label])}`];
   if ($("said").textContent !== parts.join("")) // it is read out, so only what is new
     $("said").replaceChildren(el("strong", {}, parts[0]), parts[1]);
-  const reasons = printable(now.summary?.reasons ?? "").replace(/(\d) %/g, "$1\u00a0%"); // not at the end of a line
+  const reasons = capital(printable(now.summary?.reasons ?? "")).replace(/(\d) %/g, "$1\u00a0%"); // not at the end of a line
   if ($("reasons").textContent !== reasons) $("reasons").textContent = reasons;
   $("undo").hidden = !changes.length;
   $("compared").firstElementChild.textContent = changes.length
