@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.markup import escape
 from rich.table import Table
 
 import neurogame
@@ -84,7 +85,7 @@ def render(facts: dict[str, Any]) -> Table:
     out.add_row("extras", ", ".join(extras))
     missing = [name for name, there in facts["extras"].items() if not there]
     if missing:
-        out.add_row("", f"a missing one: {printable(install_line(missing[0]))}")
+        out.add_row("", f"a missing one: {escape(printable(install_line(missing[0])))}")
     if "problem" in model:
         out.add_row("model", model["problem"])
     else:

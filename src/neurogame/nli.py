@@ -118,10 +118,11 @@ class NLI(Classifier):
         """What each word of a pair did: `.show()`, `.to_html(path)`, `.to_dict()`; of a list of pairs, a list.
 
         `neurogame.explanation.methods_for(nli.model)` lists the methods that work for a model. In logits of the
-        target: "decision" (what each word adds, on the head alone), "presence" (Shapley and Banzhaf of words that
-        fade from the input), "input" (of words that are removed: Shapley, Banzhaf, interactions), "occlusion" (one
-        word left out), "gradient" (times input), "integrated_gradients", "lime", "kernelshap", "partition". The same
-        for every label: "game" (the values inside the layer), "attention" (the weights), "random".
+        target: "decision" (what each word adds: by the grounded game where the model has one, else on the head
+        alone), "presence" (Shapley and Banzhaf of words that fade from the input), "input" (of words that are
+        removed: Shapley, Banzhaf, interactions), "occlusion" (one word left out), "gradient" (times input),
+        "integrated_gradients", "lime", "kernelshap", "partition". The same for every label: "game" (the values
+        inside the layer), "attention" (the weights), "random".
 
         Args:
             premise: a sentence; one of the two may be empty. Or a single text, where an explainer was fitted on such.

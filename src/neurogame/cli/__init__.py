@@ -25,7 +25,7 @@ def _version(wanted: bool) -> None:
 def verbs(
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """NeuroGame: natural-language inference by contribution: tokens play a cooperative game, and spins vote.
+    """NeuroGame: natural-language inference that explains itself: label, reasons and word pairs in one pass.
 
     Results go to stdout, progress and errors to stderr. Exit status: 0 done, 1 failed with a one-line reason,
     2 wrong usage.

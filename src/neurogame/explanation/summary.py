@@ -26,6 +26,8 @@ _CLOSING = ".,;:!?。，、；：！？؟،؛।"
 _DOTTED = re.compile(r"(?:[^\W\d_]\.){2,}")  # U.S., e.g.
 _ANSWERS = 3  # premise–hypothesis pairs that are drawn as lines
 _STRONG = 0.5  # of the strongest such pair: weaker ones are not drawn
+_LOUD = 0.25  # of the largest score: a weaker word has no colour, and is not named as a reason
+_LISTED = 8  # words of a rationale that a sentence names; of more it gives the number
 _AUDIBLE = 0.05  # of the largest score: where no pair reaches it, the two texts do not answer each other
 _FOLDED = 8  # words not read, from which on a run of them is only counted
 
@@ -211,7 +213,7 @@ def reasons(ex: Explanation) -> str:
     if is_score(ex):
         return _of_score(ex)
     about = _about(ex)
-    return f"{_capital(about)}: {_why(ex)}" if about else _why(ex)
+    return f"{_capital(about)}: {_why(ex)}" if about else _capital(_why(ex))
 
 
 def _about(ex: Explanation) -> str:
@@ -223,16 +225,27 @@ def _about(ex: Explanation) -> str:
 
 
 def _why(ex: Explanation) -> str:
-    top = [i for i in ranked(ex) if ex.scores[i] > 0][:2]
-    partner = None if not top else _answered(ex, top[0])
+    strong = [i for i in ranked(ex) if ex.scores[i] > 0 and ex.scores[i] >= _LOUD * ex._largest][:2]
+    partner = None if not strong else _answered(ex, strong[0])
     if partner is not None:
-        between = "against" if (ex.target or answer(ex)[0]) == "contradiction" else "with"
-        reason = f"{_quoted(ex, top[0])} {between} {_quoted(ex, partner)}"
-    elif top:
-        reason = " and ".join(_quoted(ex, i) for i in top)
+        reason = _between(ex, strong[0], partner)
+    elif strong:
+        reason = " and ".join(_quoted(ex, i) for i in strong)
     else:
         reason = f"no {unit(ex)} speaks for it by itself"
     return f"{reason}. {_consequence(ex)}".strip()
+
+
+def _between(ex: Explanation, word: int, partner: int) -> str:
+    """Two words that answer each other: “Nobody” against “sleeping”, “dogs” with “animals”, “waiting” in both texts."""
+    against = _explains_contradiction(ex)
+    if not against and name(ex, word).casefold() == name(ex, partner).casefold():
+        return f"{_quoted(ex, word)} in both texts"
+    return f"{_quoted(ex, word)} {'against' if against else 'with'} {_quoted(ex, partner)}"
+
+
+def _explains_contradiction(ex: Explanation) -> bool:
+    return (ex.target or answer(ex)[0]) == "contradiction"
 
 
 def _of_score(ex: Explanation) -> str:
@@ -254,11 +267,13 @@ def _of_score(ex: Explanation) -> str:
 def _answered(ex: Explanation, word: int) -> int | None:
     """The word of the other text that adds most to what `word` does, if that is a tenth of its share or more.
 
-    Its own share may be negative: "sleeping" speaks against a contradiction until "Nobody" is there to contradict it.
+    For a contradiction its own share may be negative: "sleeping" speaks against one until "Nobody" is there to
+    contradict it.
     """
     if ex.interactions is None:
         return None
-    J = {j: x for j, x in enumerate(ex.interactions[word]) if ex.sides[j] != ex.sides[word]}
+    others = (j for j, side in enumerate(ex.sides) if side != ex.sides[word])
+    J = {j: ex.interactions[word][j] for j in others if ex.scores[j] >= 0 or _explains_contradiction(ex)}
     best = max(J, key=J.__getitem__, default=None)
     return best if best is not None and J[best] >= 0.1 * ex.scores[word] else None
 
@@ -278,9 +293,10 @@ def _consequence(ex: Explanation) -> str:
         return f"Without {_quoted(ex, i)} the model would say {label[i]} ({_percent(share[i])})."
     if ex.rationale and ex.diagnostics.get("checked"):
         kept, total = len(ex.rationale), len(ex.words) - len(unread(ex))
-        if kept <= total // 2:
-            words = " ".join(name(ex, i) for i in ex.rationale)
-            return f"{counted(kept, unit(ex))} of {total} {'is' if kept == 1 else 'are'} enough for it: {words}."
+        both = {ex.sides[i] for i in ex.rationale} == set(ex.sides)  # one text alone is no reason that a reader accepts
+        if kept <= total // 2 and both:
+            words = "" if kept > _LISTED else ": " + " ".join(name(ex, i) for i in ex.rationale)
+            return f"{counted(kept, unit(ex))} of {total} {'is' if kept == 1 else 'are'} enough for it{words}."
     return f"No single {unit(ex)} decides it." if ex.diagnostics.get("checked") else ""
 
 

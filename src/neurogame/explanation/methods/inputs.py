@@ -51,9 +51,8 @@ def attribute(reading: Reading, question: Question) -> Attribution:
     enough = 2**n <= (2**EXACT if samples is None else samples)
     values = enumerate_game(v, n) if enough else _estimate(v, n, question)
     assert values.shapley is not None
-    swing, becomes = swings(v, reading.nli.outputs, question)
-    diagnostics = {**values.diagnostics, **account(v, values.shapley), "swing_to": becomes}
-    return replace(values, swing=swing, diagnostics=diagnostics)
+    swing, checked = _without_each(v, question)
+    return replace(values, swing=swing, diagnostics={**values.diagnostics, **account(v, values.shapley), **checked})
 
 
 def occlusion(reading: Reading, question: Question) -> Attribution:
@@ -62,8 +61,17 @@ def occlusion(reading: Reading, question: Question) -> Attribution:
     n = v.players
     present = torch.cat([torch.ones(1, n, dtype=torch.bool), ~torch.eye(n, dtype=torch.bool)])
     whole, without = v(present).split([1, n])
-    swing, becomes = swings(v, reading.nli.outputs, question)
-    return Attribution(whole - without, swing=swing, diagnostics={"removal": v.mode, "swing_to": becomes})
+    swing, checked = _without_each(v, question)
+    return Attribution(whole - without, swing=swing, diagnostics={"removal": v.mode, **checked})
+
+
+def _without_each(v: InputGame, question: Question) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Swing words by real deletion, and for the record what the model says without each of them."""
+    outputs, read = v.reading.outputs, v.reading.units.read
+    swing, becomes = swings(v, outputs, question)
+    then = outputs.probabilities(v.logits(~torch.eye(v.players, dtype=torch.bool)), v.reading.nli.temperature).tolist()
+    without = {str(read[i]): dict(zip(outputs.labels, then[i], strict=True)) for i in swing}
+    return swing, {"swing_to": becomes, "checked": True, "without": without}
 
 
 def account(v: InputGame, shares: Float[Tensor, "players"]) -> dict[str, Any]:

@@ -87,4 +87,5 @@ def _entry(
     said, share = summary.answer(ex)
     shown = ex.prediction.logits[said] if summary.is_score(ex) else share
     entry = {"row": place, "error": "", "label": label, "number": "" if shown is None else f"{shown:.3f}"}
+    entry["reasons"] = summary.reasons(ex)
     return entry | {"gold": None if gold in (None, label) else str(gold), "sides": sides(ex)}
