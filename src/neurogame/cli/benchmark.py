@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -27,10 +27,7 @@ def _measure(name: str, figure: Path | None, *, as_json: bool, **options: Any) -
             results = module.run(progress=progress, **options)
         if figure is not None:
             module.figure(results, figure)
-    if as_json:
-        common.print_json(results)
-    else:
-        common.console(160).print(module.table(results))
+    common.show(results, module.table, as_json=as_json)
 
 
 @contextmanager
@@ -46,13 +43,9 @@ def _progress(verb: str) -> Iterator[Callable[[str], None]]:
         yield lambda message: bar.update(task, description=message)
 
 
-@app.command("attention")
-def benchmark_attention(
-    as_json: common.Json = False,
-    figure: common.Figure = None,
-    repetitions: Annotated[int, typer.Option(min=1, help="Interleaved repetitions of each case.")] = 15,
-    longest: Annotated[int, typer.Option(min=1024, help="Longest sequence to try.")] = 16384,
-) -> None:
+@app.command()
+@common.with_options
+def attention(as_json: bool = False, figure: Path | None = None, repetitions: int = 15, longest: int = 16384) -> None:
     """Time and memory of NeuroGame attention as ratios to torch.nn.MultiheadAttention, in one run."""
     from neurogame_bench.attention import LENGTHS
 
@@ -60,71 +53,51 @@ def benchmark_attention(
     _measure("attention", figure, as_json=as_json, repetitions=repetitions, lengths=lengths)
 
 
-@app.command("values")
-def benchmark_values(as_json: common.Json = False, figure: common.Figure = None, seed: int = 0) -> None:
+@app.command()
+@common.with_options
+def values(as_json: bool = False, figure: Path | None = None, seed: int = 0) -> None:
     """Estimators of the Shapley value at equal evaluations and equal time: ours, shapiq's, captum's."""
     _measure("values", figure, as_json=as_json, seed=seed)
 
 
-@app.command("couplings")
-def benchmark_couplings(as_json: common.Json = False, figure: common.Figure = None, seed: int = 0) -> None:
+@app.command()
+@common.with_options
+def couplings(as_json: bool = False, figure: Path | None = None, seed: int = 0) -> None:
     """Error of the linear-time couplings against exact pairs, beside the sampling error."""
     _measure("couplings", figure, as_json=as_json, seed=seed)
 
 
-@app.command("throughput")
-def benchmark_throughput(
-    as_json: common.Json = False,
-    figure: common.Figure = None,
-    repetitions: Annotated[int, typer.Option(min=1, help="Interleaved repetitions of each head.")] = 5,
-) -> None:
+@app.command()
+@common.with_options
+def throughput(as_json: bool = False, figure: Path | None = None, repetitions: int = 5) -> None:
     """Pairs per second of every head on an encoder of the size of MiniLM-L6, as ratios to mean pooling."""
     _measure("throughput", figure, as_json=as_json, repetitions=repetitions)
 
 
-@app.command("explanations")
-def benchmark_explanations(
-    model: common.Model = None,
-    data: Annotated[
-        str,
-        common.data("--data", "-d", metavar="NAME|FILE", help="A file, or a data set by name; toy/dev needs no files."),
-    ] = "snli/dev",
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs drawn from it, and from the rationales.")] = 20,
-    limits: Annotated[
-        list[str] | None,
-        typer.Option("--limit", metavar="NAME=N", help="Fewer pairs for a slow method or metric; may be repeated."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw, and of everything that samples.")] = 0,
-    methods: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Methods to compare; by default all that work for the model.")
-    ] = None,
-    rationales: Annotated[
-        str | None, common.data(metavar="NAME|FILE", help="Pairs with human highlights, in the columns of e-SNLI.")
-    ] = None,
-    root: common.Root = None,
-    hub: common.Hub = False,
-    device: common.Device = None,
-    runs: Annotated[
-        Path | None,
-        common.output(metavar="FOLDER", help="Keep finished steps there: the same command resumes where it stopped."),
-    ] = None,
-    as_json: common.Json = False,
-    figure: common.Figure = None,
+@app.command()
+@common.with_options
+def explanations(
+    model: str | None = None,
+    data: str = "snli/dev",
+    pairs: int = 20,
+    limits: list[str] | None = None,
+    seed: int = 0,
+    methods: str | None = None,
+    rationales: str | None = None,
+    root: Path | None = None,
+    hub: bool = False,
+    device: str | None = None,
+    runs: Path | None = None,
+    as_json: bool = False,
+    figure: Path | None = None,
 ) -> None:
     """How faithful and how plausible explanations are, method by method, beside random orders and people."""
     with common.one_line("benchmark explanations"):
         common.check_figure(figure)
     common.begin()
-    chosen: dict[str, Any] = {"model": model, "data": data, "rationales": rationales, "root": root, "hub": hub}
-    chosen |= {
-        "limits": _limits(limits),
-        "pairs": pairs,
-        "seed": seed,
-        "methods": common.listed(methods),
-        "device": device,
-        "runs": runs,
-    }
-    _measure("explanations", figure, as_json=as_json, **chosen)
+    options: dict[str, Any] = {"model": model, "data": data, "rationales": rationales, "root": root, "hub": hub}
+    options |= {"limits": _limits(limits), "pairs": pairs, "seed": seed, "methods": common.listed(methods)}
+    _measure("explanations", figure, as_json=as_json, device=device, runs=runs, **options)
 
 
 def _limits(given: list[str] | None) -> dict[str, int]:
