@@ -22,8 +22,7 @@ from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, Prediction, load
 from neurogame.opening import Backend
-from neurogame.prediction.lines import probability_columns
-from neurogame.prediction.retrying import one_by_one
+from neurogame.prediction import one_by_one, probability_columns
 from neurogame.validation import check_count
 
 _RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one row
@@ -99,8 +98,9 @@ class Predict:
     def _of_mapping(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         names = self._own_names(batch)
         new: dict[str, Any] = {**self._answers(batch, lambda name: batch[name])}
-        if any(isinstance(column, np.ndarray) for column in batch.values()):
-            new = {name: np.array(column, dtype=_DTYPES.get(name[:2], object)) for name, column in new.items()}
+        if any(isinstance(column, np.ndarray) for column in batch.values()):  # a missing probability is NaN
+            kinds = {name: np.float64 if name.startswith("p_") else object for name in new}
+            new = {name: np.array(column, dtype=kinds[name]) for name, column in new.items()}
         return {names[name]: batch[name] for name in names} | new
 
     def _of_table(self, batch: Any) -> Any:
@@ -150,14 +150,8 @@ class Predict:
     def _label_rows(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
         pairs = [(row.premise, row.hypothesis) for row in rows if isinstance(row, Pair)]
         nli, size = self.nli, self.batch_size
-        found = (
-            one_by_one(lambda some: nli.predict(some, batch_size=size, progress=lambda _: None), pairs) if pairs else []
-        )
-        answers = (
-            {"error": _reason(one)} if isinstance(one, ModelError) else {**_answer(one), "truncated": one.truncated}
-            for one in found
-        )
-        return [next(answers) if isinstance(row, Pair) else _fault(row) for row in rows]
+        answers = iter(one_by_one(lambda some: nli.predict(some, batch_size=size, progress=lambda _: None), pairs))
+        return [_labelled(next(answers)) if isinstance(row, Pair) else _fault(row) for row in rows]
 
     def _explain_row(self, row: Row) -> dict[str, Any]:
         if not isinstance(row, Pair):
@@ -167,15 +161,13 @@ class Predict:
         except _RECOVERABLE as error:
             return {"error": _reason(error)}
         whole = explanation.to_dict()
-        brief = {name: whole.get(name) for name in ("method", "target", "sentence")}
-        return {**_answer(explanation.prediction), **brief, "explanation": as_json(whole)}
+        return {**whole, **_labelled(explanation.prediction), "explanation": as_json(whole)}
 
 
-_DTYPES = {"p_": np.float64}  # a probability that is missing is NaN; other columns of numpy hold objects
-
-
-def _answer(prediction: Prediction) -> dict[str, Any]:
-    return {"label": prediction.label} | probability_columns(prediction)
+def _labelled(answer: Prediction | ModelError) -> dict[str, Any]:
+    if isinstance(answer, ModelError):
+        return {"error": _reason(answer)}
+    return {"label": answer.label, **probability_columns(answer), "truncated": answer.truncated}
 
 
 def _reason(error: Exception) -> str:
