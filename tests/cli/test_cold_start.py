@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import neurogame_bench.cli
 from neurogame.cli import app, common
 from neurogame.cli import explain as explain_verb
 from neurogame.explanation.methods import METHODS
@@ -183,5 +184,6 @@ def test_every_verb_that_opens_a_model_resumes_collections():
     verbs = {path.stem: path.read_text() for path in Path(common.__file__).parent.glob("*.py")}
     opening = [name for name, source in verbs.items() if re.search(r"from neurogame\.nli import .*\bload\b", source)]
     assert {"explain", "predict", "evaluate", "serve", "export", "ground"} <= set(opening)
+    verbs["benchmark"] = Path(neurogame_bench.cli.__file__).read_text()
     for name in (*opening, "train", "benchmark"):
         assert "common.begin()" in verbs[name], name

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 import neurogame
-from neurogame.cli import benchmark, common, evaluate, explain, export, ground, predict, serve, train
+from neurogame.cli import common, evaluate, explain, export, ground, predict, serve, train
+from neurogame_bench import cli as benchmark
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 

@@ -1,4 +1,4 @@
-"""`neurogame benchmark …`: measurements, as tables, JSON, figures."""
+"""`neurogame benchmark …`: measurements, as tables, JSON, figures. Imported by `neurogame.cli`, without torch."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
