@@ -128,8 +128,9 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
     Example:
         >>> uvicorn.run(create_app(neurogame.load))  # doctest: +SKIP
     """
-    limits = {name: getattr(settings, name) for name in ("waiting", "batch", "timeout", "deadline")}
-    engine = Engine(source, **limits)
+    engine = Engine(
+        source, waiting=settings.waiting, batch=settings.batch, timeout=settings.timeout, deadline=settings.deadline
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -150,19 +151,13 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
         ),
     )
     app.state.engine, app.state.settings, app.state.metrics = engine, settings, Metrics(engine)
-    _add_middleware(app, settings)
     hosts: Responses = {421: _DESCRIBED[421]} if settings.hosts else {}
     token: Responses = {401: _DESCRIBED[401]} if settings.token else {}
     needed = [Depends(bearer)] if settings.token else []
     app.include_router(closed, responses=hosts | token, dependencies=needed)
     app.include_router(public, responses=hosts)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    return app
-
-
-def _add_middleware(app: FastAPI, settings: Settings) -> None:
-    """The last one added is the first to see a request."""
-    app.add_middleware(Limits, settings=settings)
+    app.add_middleware(Limits, settings=settings)  # the last one added is the first to see a request
     app.add_middleware(Access, token=settings.token, hosts=settings.hosts)
     if settings.origins:
         app.add_middleware(
@@ -172,8 +167,9 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
             allow_headers=["Authorization", "Content-Type", ID],
             expose_headers=["Retry-After", ID],
         )
-    app.add_middleware(Guard, engine=app.state.engine)
+    app.add_middleware(Guard, engine=engine)
     app.add_middleware(Telemetry, metrics=app.state.metrics)
+    return app
 
 
 @closed.post("/predict", responses=_ERRORS)
@@ -207,11 +203,21 @@ async def health(request: Request) -> Any:
     """Whether requests can be sent, and what is served; needs no token."""
     engine = _engine(request)
     status = engine.status
-    if status == "ready":
-        return _health(engine)
-    error = _NOT_READY[status]
-    answer = schema.NotReady(status=status, version=__version__, queue=len(engine), error=error)
-    return JSONResponse(answer.model_dump(), 503, RETRY)
+    if status != "ready":
+        facts = schema.NotReady(status=status, version=__version__, queue=len(engine), error=_NOT_READY[status])
+        return JSONResponse(facts.model_dump(), 503, RETRY)
+    nli, has_temperature = engine.nli, what_if.has_temperature(engine.nli.model)
+    return schema.Health(
+        version=__version__,
+        model=nli.name,
+        labels=list(nli.labels),
+        max_length=nli.max_length,
+        methods=[_method_info(name, nli.model, has_temperature) for name in methods_for(nli.model)],
+        has_temperature=has_temperature,
+        queue=len(engine),
+        waiting=engine.waiting,
+        batch=engine.batch,
+    )
 
 
 @public.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
@@ -281,31 +287,17 @@ def _report(question: schema.Question | schema.TextQuestion, nli: NLI) -> Respon
     return HTMLResponse(page(explanation), headers={"Content-Disposition": 'attachment; filename="explanation.html"'})
 
 
-def _health(engine: Engine) -> schema.Health:
-    nli, methods = engine.nli, []
-    hot = what_if.has_temperature(nli.model)
-    for name in methods_for(nli.model):
-        method = METHODS[name]
-        figures = measured(name, nli.model)
-        facts = {
-            "recommended": name == best(nli.model),
-            "about": about(name, nli.model),
-            "measured": None if figures is None else schema.MeasuredInfo(**asdict(figures)),
-        }
-        info = {"has_target": method.has_target, "samples": method.samples is not None, "slow": method.samples in MANY}
-        methods.append(
-            schema.MethodInfo(name=name, follows_temperature=hot and name in what_if.FOLLOWING, **info, **facts)
-        )
-    return schema.Health(
-        version=__version__,
-        model=nli.name,
-        labels=list(nli.labels),
-        max_length=nli.max_length,
-        methods=methods,
-        has_temperature=hot,
-        queue=len(engine),
-        waiting=engine.waiting,
-        batch=engine.batch,
+def _method_info(name: str, model: Any, has_temperature: bool) -> schema.MethodInfo:
+    method, figures = METHODS[name], measured(name, model)
+    return schema.MethodInfo(
+        name=name,
+        recommended=name == best(model),
+        about=about(name, model),
+        measured=None if figures is None else schema.MeasuredInfo(**asdict(figures)),
+        has_target=method.has_target,
+        samples=method.samples is not None,
+        slow=method.samples in MANY,
+        follows_temperature=has_temperature and name in what_if.FOLLOWING,
     )
 
 

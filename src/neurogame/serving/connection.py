@@ -182,12 +182,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
 
 
 def make_room(connections: Iterable[asyncio.Protocol], count: int) -> None:
-    """Close some of the oldest connections that keep the server waiting, of the address with the most of them.
-
-    Args:
-        connections: uvicorn's set of them.
-        count: how many at most.
-    """
+    """Close the `count` oldest connections that keep the server waiting, of the address with the most of them."""
     waiting = [other for other in connections if isinstance(other, Connection) and other.waits]
     waiting.sort(key=lambda other: other.since)
     for oldest in of_heaviest(waiting, lambda other: other.owner)[:count]:
