@@ -42,7 +42,7 @@ from neurogame.modeling.configuration import read_layers
 from neurogame.outputs import Output
 from neurogame.readout import GameTerms
 from neurogame.validation import check_choice, check_count
-from neurogame.writing import filled
+from neurogame.writing import atomic_folder
 
 CONFIG, WEIGHTS = "explainer.json", "explainer.safetensors"
 TEXTS = 24_000  # more are not used unless asked for
@@ -262,7 +262,7 @@ class Explainer:
             "options": dict(self.options),
             "record": dict(self.record),
         }
-        with filled(folder, last=CONFIG) as fresh:
+        with atomic_folder(folder, last=CONFIG) as fresh:
             save_file(weights, Path(fresh) / WEIGHTS, metadata={"format": "pt"})
             (Path(fresh) / CONFIG).write_text(json.dumps(papers, indent=1) + "\n", encoding="utf-8")
 
