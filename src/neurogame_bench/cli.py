@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from neurogame.cli import common
 
 app = typer.Typer(help="Measure, and compare with what else there is.", no_args_is_help=True)
+_verb = partial(common.verb, group="benchmark ")
 
 
 def _measure(name: str, figure: Path | None, *, as_json: bool, **options: Any) -> None:
@@ -20,13 +22,12 @@ def _measure(name: str, figure: Path | None, *, as_json: bool, **options: Any) -
     from neurogame.writing import figure_format
 
     module = import_module(f"neurogame_bench.{name}")
-    with common.one_line(f"benchmark {name}"):
-        if figure is not None:
-            figure_format(figure)  # refused now, not when all is measured
-        with _progress(f"benchmark {name}") as progress:
-            results = module.run(progress=progress, **options)
-        if figure is not None:
-            module.figure(results, figure)
+    if figure is not None:
+        figure_format(figure)  # refused now, not when all is measured
+    with _progress(f"benchmark {name}") as progress:
+        results = module.run(progress=progress, **options)
+    if figure is not None:
+        module.figure(results, figure)
     common.show(results, module.table, as_json=as_json)
 
 
@@ -44,7 +45,7 @@ def _progress(verb: str) -> Iterator[Callable[[str], None]]:
 
 
 @app.command()
-@common.with_options
+@_verb
 def attention(as_json: bool = False, figure: Path | None = None, repetitions: int = 15, longest: int = 16384) -> None:
     """Time and memory of NeuroGame attention as ratios to torch.nn.MultiheadAttention, in one run."""
     from neurogame_bench.attention import LENGTHS
@@ -54,28 +55,28 @@ def attention(as_json: bool = False, figure: Path | None = None, repetitions: in
 
 
 @app.command()
-@common.with_options
+@_verb
 def values(as_json: bool = False, figure: Path | None = None, seed: int = 0) -> None:
     """Estimators of the Shapley value at equal evaluations and equal time: ours, shapiq's, captum's."""
     _measure("values", figure, as_json=as_json, seed=seed)
 
 
 @app.command()
-@common.with_options
+@_verb
 def couplings(as_json: bool = False, figure: Path | None = None, seed: int = 0) -> None:
     """Error of the linear-time couplings against exact pairs, beside the sampling error."""
     _measure("couplings", figure, as_json=as_json, seed=seed)
 
 
 @app.command()
-@common.with_options
+@_verb
 def throughput(as_json: bool = False, figure: Path | None = None, repetitions: int = 5) -> None:
     """Pairs per second of every head on an encoder of the size of MiniLM-L6, as ratios to mean pooling."""
     _measure("throughput", figure, as_json=as_json, repetitions=repetitions)
 
 
 @app.command()
-@common.with_options
+@_verb
 def explanations(
     model: str | None = None,
     data: str = "snli/dev",
@@ -92,8 +93,7 @@ def explanations(
     figure: Path | None = None,
 ) -> None:
     """How faithful and how plausible explanations are, method by method, beside random orders and people."""
-    with common.one_line("benchmark explanations"):
-        common.check_figure(figure)
+    common.check_figure(figure)
     common.begin()
     options: dict[str, Any] = {"model": model, "data": data, "rationales": rationales, "root": root, "hub": hub}
     options |= {"limits": _limits(limits), "pairs": pairs, "seed": seed, "methods": common.listed(methods)}

@@ -44,16 +44,14 @@ def info(as_json: bool = False) -> None:
     """Versions, threads, compiled loops, and the model that comes with the package: what a bug report needs."""
     from neurogame import about
 
-    with common.one_line("info"):
-        facts = about.describe()
-    common.show(facts, about.render, as_json=as_json, width=120)
+    common.show(about.describe(), about.render, as_json=as_json, width=120)
 
 
 _MAIN = (evaluate.evaluate, predict.predict, explain.explain, ground.ground, export.export, serve.serve)
 for _verb in (example, train.train, *_MAIN):
-    app.command()(common.with_options(_verb))
+    app.command()(common.verb(_verb))
 app.add_typer(benchmark.app, name="benchmark")
-app.command()(common.with_options(info))
+app.command()(common.verb(info))
 
 
 def main() -> None:

@@ -12,9 +12,10 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import wraps
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -33,7 +34,6 @@ from neurogame import extras
 from neurogame.places import folder_of
 from neurogame.printing import printable
 
-Verb = TypeVar("Verb", bound=Callable[..., None])
 _OPTIONS = tomllib.loads(resources.files("neurogame.cli").joinpath("options.toml").read_text(encoding="utf-8"))
 
 # The library speaks of keywords, a terminal has options: `samples = 3: method = 'input' needs …`.
@@ -52,15 +52,30 @@ _USUAL = gc.get_threshold()
 _POSTPONED = 1_000_000  # new objects before a collection: more than all imports make
 
 
-def with_options(verb: Verb) -> Verb:
-    """Annotate the parameters of a verb with what options.toml says of them."""
-    known = _OPTIONS["shared"] | _OPTIONS.get(verb.__name__, {})
-    for name in verb.__annotations__.keys() & known:
+def verb(function: Callable[..., None], group: str = "") -> Callable[..., None]:
+    """A verb of the command line: its options as options.toml has them, a user's mistake as one line and exit 1."""
+    annotations, known = function.__annotations__, _OPTIONS["shared"] | _OPTIONS.get(function.__name__, {})
+    for name in annotations.keys() & known:
         option = dict(known[name])
         make = typer.Argument if option.pop("argument", False) else typer.Option
         flags, option["rich_help_panel"] = option.pop("flags", "").split(), option.pop("panel", None)
-        verb.__annotations__[name] = Annotated[verb.__annotations__[name], make(*flags, **option)]
-    return verb
+        annotations[name] = Annotated[annotations[name], make(*flags, **option)]
+
+    @wraps(function)
+    def run(**options: Any) -> None:
+        name = f"neurogame {group}{function.__name__}"
+        try:
+            function(**options)
+        except KeyboardInterrupt:
+            typer.echo(f"{name}: interrupted", err=True)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:  # `| head` has closed the pipe; typer handles it
+            raise
+        except (ImportError, ValueError, OSError) as error:
+            typer.echo(f"{name}: {as_options(in_one_line(error))}", err=True)
+            raise typer.Exit(1) from None
+
+    return run
 
 
 @contextmanager
@@ -119,22 +134,7 @@ def as_options(message: str) -> str:
 
 
 @contextmanager
-def one_line(verb: str) -> Iterator[None]:
-    """A user's mistake ends in one line on stderr and exit 1, never in a traceback."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(f"neurogame {verb}: interrupted", err=True)
-        raise typer.Exit(130) from None
-    except BrokenPipeError:  # `| head` has closed the pipe; typer handles it
-        raise
-    except (ImportError, ValueError, OSError) as error:
-        typer.echo(f"neurogame {verb}: {as_options(in_one_line(error))}", err=True)
-        raise typer.Exit(1) from None
-
-
-@contextmanager
-def progress(verb: str, total: int | None = None, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
+def progress(name: str, total: int | None = None, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
     """A count on stderr, with an end in sight where `total` is known; called with how many more are done.
 
     Rich would redirect results on stdout to its own console on stderr; that is switched off.
@@ -153,7 +153,7 @@ def progress(verb: str, total: int | None = None, *, shown: bool = True) -> Iter
     bar = Progress(*columns, console=stderr, transient=True, redirect_stdout=False, redirect_stderr=False)
     bar.disable = not (shown and stderr.is_terminal)
     with bar:
-        task = bar.add_task(printable(verb), total=total)
+        task = bar.add_task(printable(name), total=total)
         yield lambda done: bar.update(task, advance=done)
 
 

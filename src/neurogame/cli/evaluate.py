@@ -45,46 +45,45 @@ def evaluate(
             "--model-labels names the logits of one MODEL; evaluate each by itself, with --against"
         )
     mapping = common.mapping(columns)
-    with common.one_line("evaluate"):
-        common.check_figure(figure)
-        for model in given:
-            common.check_model(model, backend)
-        if output is not None and output.is_file():
-            raise FileExistsError(f"{output} is a file; the report is saved as a folder")
-        reading: dict[str, Any] = {"root": root, "columns": mapping, "hub": hub, "limit": limit}
-        reading |= {"label_names": common.listed(label_names), "on_error": "skip" if skip else "raise"}
-        sets, calibration = _read(data, calibrate, reading)
-        from neurogame import evaluation  # torch comes here, after everything that may be missing
-        from neurogame.evaluation.storage import existing
-        from neurogame.nli import load
+    common.check_figure(figure)
+    for model in given:
+        common.check_model(model, backend)
+    if output is not None and output.is_file():
+        raise FileExistsError(f"{output} is a file; the report is saved as a folder")
+    reading: dict[str, Any] = {"root": root, "columns": mapping, "hub": hub, "limit": limit}
+    reading |= {"label_names": common.listed(label_names), "on_error": "skip" if skip else "raise"}
+    sets, calibration = _read(data, calibrate, reading)
+    from neurogame import evaluation  # torch comes here, after everything that may be missing
+    from neurogame.evaluation.storage import existing
+    from neurogame.nli import load
 
-        common.begin()
-        if output is not None and existing(output):
-            raise FileExistsError(f"{output} already holds an evaluation, which is never overwritten; choose another")
-        others = [] if against is None else list(evaluation.load_predictions(against))
-        options: dict[str, Any] = {"batch_size": batch_size, "calibration": calibration, "bins": bins, "seed": seed}
-        reports: list[evaluation.Report] = []
-        for model in given:
-            nli = load(model, **common.opening(model_labels, device, backend))
-            name = nli.name if nli.name not in {report.models[0] for report in reports} else str(model)
-            with common.progress(f"evaluate {name}") as advance:
-                reports.append(
-                    evaluation.evaluate(nli, sets, against=others or None, name=name, progress=advance, **options)
-                )
-            if len(reports) == 1:
-                others += [row.predictions for row in reports[0].rows if row.predictions is not None]
-        report = evaluation.combine(reports)
-        if output is not None:
-            report.save(output)
-            typer.echo(f"report and predictions: {output}", err=True)
-        if figure is not None:
-            from neurogame.evaluation import figures
+    common.begin()
+    if output is not None and existing(output):
+        raise FileExistsError(f"{output} already holds an evaluation, which is never overwritten; choose another")
+    others = [] if against is None else list(evaluation.load_predictions(against))
+    options: dict[str, Any] = {"batch_size": batch_size, "calibration": calibration, "bins": bins, "seed": seed}
+    reports: list[evaluation.Report] = []
+    for model in given:
+        nli = load(model, **common.opening(model_labels, device, backend))
+        name = nli.name if nli.name not in {report.models[0] for report in reports} else str(model)
+        with common.progress(f"evaluate {name}") as advance:
+            reports.append(
+                evaluation.evaluate(nli, sets, against=others or None, name=name, progress=advance, **options)
+            )
+        if len(reports) == 1:
+            others += [row.predictions for row in reports[0].rows if row.predictions is not None]
+    report = evaluation.combine(reports)
+    if output is not None:
+        report.save(output)
+        typer.echo(f"report and predictions: {output}", err=True)
+    if figure is not None:
+        from neurogame.evaluation import figures
 
-            figures.draw(report, figure)
-        if markdown:
-            typer.echo(report.to_markdown())
-        else:
-            common.show(report.to_dict(), lambda _: report.table(), as_json=as_json)
+        figures.draw(report, figure)
+    if markdown:
+        typer.echo(report.to_markdown())
+    else:
+        common.show(report.to_dict(), lambda _: report.table(), as_json=as_json)
 
 
 def _read(names: list[str], calibrate: str | None, options: dict[str, Any]) -> tuple[list[Any], Any]:

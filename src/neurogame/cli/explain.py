@@ -66,34 +66,32 @@ def explain(
         if not _is_file(text):  # probably a premise without its hypothesis
             raise typer.BadParameter(f"{cut(text, 60)!r} is no file; for one pair give PREMISE and HYPOTHESIS")
         reading: dict[str, Any] = {"columns": common.mapping(columns, single=True), "limit": limit}
-        with common.one_line("explain"):
-            if not single:
-                common.check_source(text, reading["columns"])
-            _check(opening, method)
-            _file(text, opening, question, reading, output, resume=resume, as_json=as_json, single=single)
+        if not single:
+            common.check_source(text, reading["columns"])
+        _check(opening, method)
+        _file(text, opening, question, reading, output, resume=resume, as_json=as_json, single=single)
         return
     if columns or limit or resume or output is not None:
         raise typer.BadParameter("--column, --limit, --resume and --output are for a FILE, not for one pair")
-    with common.one_line("explain"):
-        common.check_figure(figure, "explain")
-        if html is not None:
-            check_page(html.expanduser())
-        _check(opening, method)
-        from neurogame.explanation.views import figures
-        from neurogame.validation import check_choice
+    common.check_figure(figure, "explain")
+    if html is not None:
+        check_page(html.expanduser())
+    _check(opening, method)
+    from neurogame.explanation.views import figures
+    from neurogame.validation import check_choice
 
-        common.begin()
-        check_choice("kind", kind, figures.Kind)
-        ex = _load(opening, method).explain(text, hypothesis, **question)  # type: ignore[arg-type]  # single texts
-        if figure is not None:
-            figures.figure(ex, kind, figure)
-            typer.echo(f"figure: {figure}", err=True)
-        if html is not None:
-            typer.echo(f"page: {ex.to_html(html)}", err=True)
-        if as_json:
-            common.print_json(ex.to_dict())
-        else:
-            ex.show(common.console(100), details=details)
+    common.begin()
+    check_choice("kind", kind, figures.Kind)
+    ex = _load(opening, method).explain(text, hypothesis, **question)  # type: ignore[arg-type]  # single texts
+    if figure is not None:
+        figures.figure(ex, kind, figure)
+        typer.echo(f"figure: {figure}", err=True)
+    if html is not None:
+        typer.echo(f"page: {ex.to_html(html)}", err=True)
+    if as_json:
+        common.print_json(ex.to_dict())
+    else:
+        ex.show(common.console(100), details=details)
 
 
 def _is_single(opening: dict[str, Any]) -> bool:

@@ -31,20 +31,19 @@ def export(
     if quantize not in (None, "int8"):
         raise typer.BadParameter(f"--quantize {common.in_one_line(quantize)}: allowed: int8")
     wanted: Any = common.listed(extras) or []
-    with common.one_line("export"):
-        extras_of.check("export")
-        model = None if model == "embedded" else model
-        if output is not None and output.exists():
-            raise FileExistsError(f"{output} exists already; an export never overwrites a folder")
-        common.check_model(model, explainer=explainer)
-        from neurogame.export import export as write
-        from neurogame.nli import load
+    extras_of.check("export")
+    model = None if model == "embedded" else model
+    if output is not None and output.exists():
+        raise FileExistsError(f"{output} exists already; an export never overwrites a folder")
+    common.check_model(model, explainer=explainer)
+    from neurogame.export import export as write
+    from neurogame.nli import load
 
-        common.begin()
-        nli = load(model, label_names=common.listed(model_labels), device="cpu", explainer=explainer)
-        folder = output or Path(f"{Path(nli.name).name}-onnx{'-int8' if quantize else ''}")
-        done = write(nli, folder, extras=wanted, quantize="int8" if quantize else None, samples=samples, seed=seed)
-        if as_json:
-            common.print_json(done.to_dict())
-        else:
-            typer.echo(done.summary())
+    common.begin()
+    nli = load(model, label_names=common.listed(model_labels), device="cpu", explainer=explainer)
+    folder = output or Path(f"{Path(nli.name).name}-onnx{'-int8' if quantize else ''}")
+    done = write(nli, folder, extras=wanted, quantize="int8" if quantize else None, samples=samples, seed=seed)
+    if as_json:
+        common.print_json(done.to_dict())
+    else:
+        typer.echo(done.summary())

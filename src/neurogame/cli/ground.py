@@ -38,34 +38,33 @@ def ground(
         raise typer.BadParameter("--output is needed for the model that comes with the package")
     given = {"root": root, "columns": common.mapping(columns, single=True)}
     reading = {name: value for name, value in given.items() if value is not None}
-    with common.one_line("ground"):
-        if coalitions % 2:
-            raise ValueError(f"--coalitions must be even, every coalition comes with its complement; got {coalitions}")
-        common.check_model(model)
-        place = _place(model, output)
-        keep = place.with_name(f"{place.name}.passes")
-        _check_resume(keep, resume=resume)
-        pairs = [text for name in data for text in _texts(name, reading)]
-        from neurogame.data.removal import Mode  # torch comes here, after everything that may be missing
-        from neurogame.grounding.explainer import MOST_HELD_OUT
-        from neurogame.grounding.explainer import ground as fit
-        from neurogame.nli import load
-        from neurogame.validation import check_choice
+    if coalitions % 2:
+        raise ValueError(f"--coalitions must be even, every coalition comes with its complement; got {coalitions}")
+    common.check_model(model)
+    place = _place(model, output)
+    keep = place.with_name(f"{place.name}.passes")
+    _check_resume(keep, resume=resume)
+    pairs = [text for name in data for text in _texts(name, reading)]
+    from neurogame.data.removal import Mode  # torch comes here, after everything that may be missing
+    from neurogame.grounding.explainer import MOST_HELD_OUT
+    from neurogame.grounding.explainer import ground as fit
+    from neurogame.nli import load
+    from neurogame.validation import check_choice
 
-        common.begin()
-        check_choice("removal", removal, Mode)
-        chosen = random.Random(seed).sample(pairs, min(texts, len(pairs)))  # noqa: S311
-        nli = load(model, **common.opening(model_labels, device, "torch"))
-        nli.explainer = None
-        held = max(1, min(MOST_HELD_OUT, len(chosen) // 20))
-        passes = (len(chosen) - held) * (coalitions + 1) + held * 9
-        options: dict[str, Any] = {"coalitions": coalitions, "steps": steps, "removal": removal, "level": level}
-        options |= {"seed": seed, "bf16": bf16, "most": texts, "max_length": nli.max_length, "keep": keep}
-        with common.progress("ground", passes + steps) as advance:
-            explainer = fit(nli, None, chosen, progress=advance, **options)
-        explainer.save_pretrained(place)
-        typer.echo(f"explainer: {place}", err=True)
-        record = explainer.record
+    common.begin()
+    check_choice("removal", removal, Mode)
+    chosen = random.Random(seed).sample(pairs, min(texts, len(pairs)))  # noqa: S311
+    nli = load(model, **common.opening(model_labels, device, "torch"))
+    nli.explainer = None
+    held = max(1, min(MOST_HELD_OUT, len(chosen) // 20))
+    passes = (len(chosen) - held) * (coalitions + 1) + held * 9
+    options: dict[str, Any] = {"coalitions": coalitions, "steps": steps, "removal": removal, "level": level}
+    options |= {"seed": seed, "bf16": bf16, "most": texts, "max_length": nli.max_length, "keep": keep}
+    with common.progress("ground", passes + steps) as advance:
+        explainer = fit(nli, None, chosen, progress=advance, **options)
+    explainer.save_pretrained(place)
+    typer.echo(f"explainer: {place}", err=True)
+    record = explainer.record
     if as_json:
         common.print_json(dict(record))
     else:

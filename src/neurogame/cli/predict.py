@@ -34,38 +34,37 @@ def predict(
     or accelerate launch start share a file; --resume continues a job that was killed.
     """
     mapping = common.mapping(columns)
-    with common.one_line("predict"):
-        common.check_source(file, mapping)
-        common.check_model(model, backend)
-        from neurogame import prediction
-        from neurogame.nli import load
+    common.check_source(file, mapping)
+    common.check_model(model, backend)
+    from neurogame import prediction
+    from neurogame.nli import load
 
-        common.begin()
-        part = _part(shard)
-        prediction.check(file, output, mapping, resume=resume, shard=part)
-        done = prediction.already(output, part) if resume and output is not None else None
-        if done is None:
-            device = device or (_device() if backend == "torch" else None)
-            nli = load(model, **common.opening(model_labels, device, backend))
-            # a bar and lines of results would write over each other in one terminal, and so would several bars
-            alone = os.environ.get("LOCAL_RANK", "0") == "0"
-            with common.progress("predict", shown=alone and (output is not None or not sys.stdout.isatty())) as advance:
-                done = prediction.predict_file(
-                    nli,
-                    file,
-                    output,
-                    columns=mapping,
-                    on_error="raise" if strict else "skip",
-                    batch_size=batch_size,
-                    as_json=as_json,
-                    progress=advance,
-                    resume=resume,
-                    shard=part,
-                )
-        typer.echo(done.summary(), err=True)
-        # of several processes, the one that has completed the file, or the first
-        if as_json and output is not None and (part.number == 1 if done.already else done.shard is None):
-            common.print_json(done.to_dict())
+    common.begin()
+    part = _part(shard)
+    prediction.check(file, output, mapping, resume=resume, shard=part)
+    done = prediction.already(output, part) if resume and output is not None else None
+    if done is None:
+        device = device or (_device() if backend == "torch" else None)
+        nli = load(model, **common.opening(model_labels, device, backend))
+        # a bar and lines of results would write over each other in one terminal, and so would several bars
+        alone = os.environ.get("LOCAL_RANK", "0") == "0"
+        with common.progress("predict", shown=alone and (output is not None or not sys.stdout.isatty())) as advance:
+            done = prediction.predict_file(
+                nli,
+                file,
+                output,
+                columns=mapping,
+                on_error="raise" if strict else "skip",
+                batch_size=batch_size,
+                as_json=as_json,
+                progress=advance,
+                resume=resume,
+                shard=part,
+            )
+    typer.echo(done.summary(), err=True)
+    # of several processes, the one that has completed the file, or the first
+    if as_json and output is not None and (part.number == 1 if done.already else done.shard is None):
+        common.print_json(done.to_dict())
 
 
 def _part(option: str | None) -> "Shard":

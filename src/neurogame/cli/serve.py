@@ -29,30 +29,29 @@ def serve(
     `/health` and `/metrics` (for Prometheus) report the state; the log, a line of JSON per request, goes to stderr.
     Ctrl-C or SIGTERM stops the server once all queued requests are answered.
     """
-    with common.one_line("serve"):
-        extras.check("serve")
-        common.check_model(model, backend, explainer)
-        from neurogame.serving import settings
+    extras.check("serve")
+    common.check_model(model, backend, explainer)
+    from neurogame.serving import settings
 
-        token = settings.token_of(token_file)
-        from neurogame.nli import load
-        from neurogame.serving import server
+    token = settings.token_of(token_file)
+    from neurogame.nli import load
+    from neurogame.serving import server
 
-        def say(line: str) -> None:
-            typer.echo(f"neurogame serve: {line}", err=True)
+    def say(line: str) -> None:
+        typer.echo(f"neurogame serve: {line}", err=True)
 
-        common.begin()
-        server.serve(
-            lambda: load(model, explainer=explainer, **common.opening(model_labels, device, backend)),
-            host,
-            port,
-            announce=lambda url: say(f"{url} (Ctrl-C ends it)"),
-            warn=say,
-            batch=batch,
-            waiting=waiting,
-            timeout=timeout,
-            token=token,
-            origins=tuple(allow_origin or ()),
-            hosts=tuple(allow_host or ()),
-            log_text=log_text,
-        )
+    common.begin()
+    server.serve(
+        lambda: load(model, explainer=explainer, **common.opening(model_labels, device, backend)),
+        host,
+        port,
+        announce=lambda url: say(f"{url} (Ctrl-C ends it)"),
+        warn=say,
+        batch=batch,
+        waiting=waiting,
+        timeout=timeout,
+        token=token,
+        origins=tuple(allow_origin or ()),
+        hosts=tuple(allow_host or ()),
+        log_text=log_text,
+    )

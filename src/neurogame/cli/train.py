@@ -20,33 +20,32 @@ def train(
 
     A folder holds one run: another is refused there, --resume continues an interrupted one.
     """
-    with common.one_line("train"):
-        extras.check("train")
-        from neurogame.training.files import read_mapping
+    extras.check("train")
+    from neurogame.training.files import read_mapping
 
-        content = read_mapping(config, override or ())
-        from neurogame import training
-        from neurogame.evaluation import Report
-        from neurogame.training import card
-        from neurogame.training.build import read_splits
-        from neurogame.training.config import parse_config
+    content = read_mapping(config, override or ())
+    from neurogame import training
+    from neurogame.evaluation import Report
+    from neurogame.training import card
+    from neurogame.training.build import read_splits
+    from neurogame.training.config import parse_config
 
-        common.begin()
-        run = parse_config(content, str(config))
-        if check:
-            if run.data.hub:
-                _name_hub()
-            splits = read_splits(run.data)
-            sets = (splits.train, splits.dev, *splits.test)
-            if as_json:
-                common.print_json({data.name: card.describe(data) for data in sets})
-            else:
-                typer.echo("\n".join(data.summary() for data in sets))
-            return
-        metrics = training.train(run, resume=resume, end=end)
-        if metrics:  # else another process writes the results
-            common.show(metrics, lambda all_: Report.from_dict(all_["evaluation"]).table(), as_json=as_json)
-            typer.echo(f"model, report and curves: {run.folder}", err=True)
+    common.begin()
+    run = parse_config(content, str(config))
+    if check:
+        if run.data.hub:
+            _name_hub()
+        splits = read_splits(run.data)
+        sets = (splits.train, splits.dev, *splits.test)
+        if as_json:
+            common.print_json({data.name: card.describe(data) for data in sets})
+        else:
+            typer.echo("\n".join(data.summary() for data in sets))
+        return
+    metrics = training.train(run, resume=resume, end=end)
+    if metrics:  # else another process writes the results
+        common.show(metrics, lambda all_: Report.from_dict(all_["evaluation"]).table(), as_json=as_json)
+        typer.echo(f"model, report and curves: {run.folder}", err=True)
 
 
 def _name_hub() -> None:
