@@ -9,7 +9,7 @@ process. docs/how-to/many-machines.md has examples. For one file on a few machin
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -87,60 +87,49 @@ class Predict:
         """The batch with its new columns; see the class."""
         if isinstance(batch, Iterator):
             return map(self, batch)
+        column: Callable[[str], Sequence[Any]]
         if isinstance(batch, Mapping):
-            return self._of_mapping(batch)
-        if hasattr(batch, "to_pydict"):
-            return self._of_table(batch)
+            listed, column = list(batch), batch.__getitem__
+        elif hasattr(batch, "to_pydict"):
+            listed, column = batch.column_names, lambda name: batch[name].to_pylist()
+        elif hasattr(batch, "assign"):
+            listed, column = list(batch.columns), lambda name: batch[name].tolist()
+        else:
+            raise TypeError(f"a batch is a mapping of columns, a DataFrame or a Table; got {type(batch).__name__}")
+        names, new = self._own_names(listed), self._answers(listed, column)
         if hasattr(batch, "assign"):
-            return self._of_frame(batch)
-        raise TypeError(f"a batch is a mapping of columns, a DataFrame or a Table; got {type(batch).__name__}")
-
-    def _of_mapping(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        names = self._own_names(batch)
-        new: dict[str, Any] = {**self._answers(batch, lambda name: batch[name])}
-        if any(isinstance(column, np.ndarray) for column in batch.values()):  # a missing probability is NaN
-            kinds = {name: np.float64 if name.startswith("p_") else object for name in new}
-            new = {name: np.array(column, dtype=kinds[name]) for name, column in new.items()}
-        return {names[name]: batch[name] for name in names} | new
-
-    def _of_table(self, batch: Any) -> Any:
+            return batch[listed].rename(columns=names).assign(**new)
+        columns: dict[str, Any] = {names[name]: batch[name] for name in listed}
+        if isinstance(batch, Mapping):
+            if any(isinstance(values, np.ndarray) for values in batch.values()):  # a missing probability is NaN
+                kinds = {name: np.float64 if name.startswith("p_") else object for name in new}
+                return columns | {name: np.array(values, dtype=kinds[name]) for name, values in new.items()}
+            return columns | new
         import pyarrow as pa
 
-        new = self._answers(batch.column_names, lambda name: batch[name].to_pylist())
-        names = self._own_names(batch.column_names)
-        columns = {names[name]: batch[name] for name in names}
-        kinds = {"p_": pa.float64(), "tr": pa.bool_()}
-        columns |= {name: pa.array(column, kinds.get(name[:2], pa.string())) for name, column in new.items()}
-        return pa.table(columns)
+        types = {"p_": pa.float64(), "tr": pa.bool_()}
+        return pa.table(columns | {name: pa.array(x, types.get(name[:2], pa.string())) for name, x in new.items()})
 
-    def _of_frame(self, batch: Any) -> Any:
-        new = self._answers(batch.columns, lambda name: batch[name].tolist())
-        names = self._own_names(batch.columns)
-        return batch[list(names)].rename(columns=names).assign(**new)
-
-    def _answers(self, names: Iterable[str], column: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
+    def _answers(self, names: Sequence[str], column: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
         """The new columns, from those that hold the pairs."""
-        listed = tuple(names)
-        fault = self.rule.missing(listed)
+        fault = self.rule.missing(tuple(names))
         if fault is not None:
             raise DataError(f"a batch has {fault}")
-        places = self.rule.places(listed)
-        texts = [column(places[name]) for name in ("premise", "hypothesis")]
+        places = self.rule.places(tuple(names))
         ours = (places["premise"], places["hypothesis"])
-        pairs = (dict(zip(ours, pair, strict=True)) for pair in zip(*texts, strict=True))
+        pairs = (dict(zip(ours, pair, strict=True)) for pair in zip(*map(column, ours), strict=True))
         rows = [self.rule.row(pair, "batch", i) for i, pair in enumerate(pairs)]
         answers = [self._explain_row(row) for row in rows] if self.explain else self._label_rows(rows)
         return {name: [answer.get(name) for answer in answers] for name in self._names()}
 
-    def _own_names(self, names: Iterable[str]) -> dict[str, str]:
+    def _own_names(self, names: Sequence[str]) -> dict[str, str]:
         """The columns of a batch, and what they are called beside ours: `label` becomes `gold`."""
-        listed = list(names)
-        for name in listed:
+        for name in names:
             if name in self._names() and name != "label":
                 raise DataError(f"a batch has a column {name!r}, which would be overwritten; rename it")
-        if "label" in listed and "gold" in listed:
+        if "label" in names and "gold" in names:
             raise DataError("a batch has the columns 'label', which becomes 'gold', and 'gold'; rename or drop one")
-        return {name: "gold" if name == "label" else name for name in listed}
+        return {name: "gold" if name == "label" else name for name in names}
 
     def _names(self) -> tuple[str, ...]:
         """The new columns, in their order."""

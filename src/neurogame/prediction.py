@@ -137,7 +137,7 @@ def predict_file(
         if resume and (there := already(goal, shard)):
             return there
         model, again = fingerprint(nli), repeatable(source)
-        depends_on = {"version": __version__, "model": model, "columns": columns, "on_error": on_error}
+        depends_on: dict[str, Any] = {"version": __version__, "model": model, "columns": columns, "on_error": on_error}
         depends_on |= {"batch_size": batch_size, "chunk": chunk}
         with Part(goal, shard, depends_on, source=file_digest(source), resume=resume) as part:
             before = part.at.kept.get("pairs", 0)
@@ -236,11 +236,7 @@ def one_by_one(
 class _Job:
     """The pairs of a file on their way through a model; `kept` counts what became of them.
 
-    Args:
-        predict: gives the predictions of a list of pairs.
-        reading: the file.
-        source: its name.
-        skips: whether a pair over which the model fails is skipped and counted.
+    With `skips`, a pair over which the model fails is skipped and counted.
     """
 
     def __init__(
