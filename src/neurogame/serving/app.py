@@ -46,6 +46,7 @@ STYLE = Path(str(resources.files("neurogame.explanation"))) / "page.css"  # the 
 POLL = 0.5  # seconds between two checks whether the client is still connected
 PIECES = 3 * schema.CHARACTERS + 1000  # brackets and commas of a body: those of two texts, `removed` and the rest
 KEYS = 100  # of one object: pydantic reports every unknown one
+TEXTS = {"premise", "hypothesis", "text"}  # of a pair or a question
 MANY = ("forward passes", "steps")  # what `samples` of a slow method counts
 Responses = dict[int | str, dict[str, Any]]
 _PROBLEMS = {
@@ -249,7 +250,7 @@ async def _answer(
         asked = None if pair.method is None else named(pair.method)
         notes["method"] = asked if asked is None or asked in METHODS else "other"
     if request.app.state.settings.log_text:
-        notes |= pair.model_dump(include={"premise", "hypothesis", "text"}, exclude_none=True)
+        notes |= pair.model_dump(include=TEXTS)
     job = asyncio.ensure_future(submit(notes, address(request.client)))
     try:
         while not (await asyncio.wait([job], timeout=POLL))[0]:
@@ -261,18 +262,18 @@ async def _answer(
 
 
 def _explanation(question: schema.Question | schema.TextQuestion, nli: NLI) -> Explanation:
-    words = sum(len(text.split()) for text in question.texts)
+    texts = question.model_dump(include=TEXTS)
+    words = sum(len(text.split()) for text in texts.values())
     if words > schema.WORDS:
-        noun = "pair" if len(question.texts) == 2 else "text"
+        noun = "text" if "text" in texts else "pair"
         raise HTTPException(413, f"the {noun} has {words} words; at most {schema.WORDS} are explained")
     method = METHODS.get(best(nli.model) if question.method is None else named(question.method))
     if method is not None and method.samples == "steps" and (question.samples or 0) > schema.STEPS:
         raise ValueError(
             f"samples = {question.samples}: method = {question.method!r} takes at most {schema.STEPS} steps here"
         )
-    asked = question.model_dump(exclude={"premise", "hypothesis", "text"})
-    premise, hypothesis = (*question.texts, None)[:2]
-    return what_if.explain(nli, premise=str(premise), hypothesis=hypothesis, **asked)
+    premise, hypothesis = texts["text" if "text" in texts else "premise"], texts.get("hypothesis")
+    return what_if.explain(nli, premise=premise, hypothesis=hypothesis, **question.model_dump(exclude=TEXTS))
 
 
 def _explain_json(question: schema.Question | schema.TextQuestion, nli: NLI) -> Response:

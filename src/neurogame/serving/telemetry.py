@@ -41,7 +41,8 @@ class Metrics:
 
     def __init__(self, engine: Engine) -> None:
         self.registry = CollectorRegistry()
-        counter, gauge, times = (partial(kind, registry=self.registry) for kind in (Counter, Gauge, Histogram))
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        times = partial(Histogram, registry=self.registry)
         self.requests = counter("neurogame_requests", "Requests answered.", ["route", "status"])
         self.seconds = times("neurogame_request_seconds", "From head to last byte.", ["route"], buckets=_SECONDS)
         self.rejected = counter("neurogame_rejected", "Requests turned away before the model saw them.", ["reason"])
