@@ -23,7 +23,7 @@ from neurogame.data import load as load_pairs
 from neurogame.data.grammar import generate
 from neurogame.export import export
 from neurogame.export import folder as folders
-from neurogame.export.quantising import int8
+from neurogame.export.exporting import int8
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, load
 from neurogame_bench.timing import interleaved

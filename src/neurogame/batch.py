@@ -9,7 +9,7 @@ process. docs/how-to/many-machines.md has examples. For one file on a few machin
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,8 +22,7 @@ from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, Prediction, load
 from neurogame.opening import Backend
-from neurogame.prediction.lines import probability_columns
-from neurogame.prediction.retrying import one_by_one
+from neurogame.prediction import one_by_one, probability_columns
 from neurogame.validation import check_count
 
 _RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one row
@@ -88,59 +87,49 @@ class Predict:
         """The batch with its new columns; see the class."""
         if isinstance(batch, Iterator):
             return map(self, batch)
+        column: Callable[[str], Sequence[Any]]
         if isinstance(batch, Mapping):
-            return self._of_mapping(batch)
-        if hasattr(batch, "to_pydict"):
-            return self._of_table(batch)
+            listed, column = list(batch), batch.__getitem__
+        elif hasattr(batch, "to_pydict"):
+            listed, column = batch.column_names, lambda name: batch[name].to_pylist()
+        elif hasattr(batch, "assign"):
+            listed, column = list(batch.columns), lambda name: batch[name].tolist()
+        else:
+            raise TypeError(f"a batch is a mapping of columns, a DataFrame or a Table; got {type(batch).__name__}")
+        names, new = self._own_names(listed), self._answers(listed, column)
         if hasattr(batch, "assign"):
-            return self._of_frame(batch)
-        raise TypeError(f"a batch is a mapping of columns, a DataFrame or a Table; got {type(batch).__name__}")
-
-    def _of_mapping(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        names = self._own_names(batch)
-        new: dict[str, Any] = {**self._answers(batch, lambda name: batch[name])}
-        if any(isinstance(column, np.ndarray) for column in batch.values()):
-            new = {name: np.array(column, dtype=_DTYPES.get(name[:2], object)) for name, column in new.items()}
-        return {names[name]: batch[name] for name in names} | new
-
-    def _of_table(self, batch: Any) -> Any:
+            return batch[listed].rename(columns=names).assign(**new)
+        columns: dict[str, Any] = {names[name]: batch[name] for name in listed}
+        if isinstance(batch, Mapping):
+            if any(isinstance(values, np.ndarray) for values in batch.values()):  # a missing probability is NaN
+                kinds = {name: np.float64 if name.startswith("p_") else object for name in new}
+                return columns | {name: np.array(values, dtype=kinds[name]) for name, values in new.items()}
+            return columns | new
         import pyarrow as pa
 
-        new = self._answers(batch.column_names, lambda name: batch[name].to_pylist())
-        names = self._own_names(batch.column_names)
-        columns = {names[name]: batch[name] for name in names}
-        kinds = {"p_": pa.float64(), "tr": pa.bool_()}
-        columns |= {name: pa.array(column, kinds.get(name[:2], pa.string())) for name, column in new.items()}
-        return pa.table(columns)
+        types = {"p_": pa.float64(), "tr": pa.bool_()}
+        return pa.table(columns | {name: pa.array(x, types.get(name[:2], pa.string())) for name, x in new.items()})
 
-    def _of_frame(self, batch: Any) -> Any:
-        new = self._answers(batch.columns, lambda name: batch[name].tolist())
-        names = self._own_names(batch.columns)
-        return batch[list(names)].rename(columns=names).assign(**new)
-
-    def _answers(self, names: Iterable[str], column: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
+    def _answers(self, names: Sequence[str], column: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
         """The new columns, from those that hold the pairs."""
-        listed = tuple(names)
-        fault = self.rule.missing(listed)
+        fault = self.rule.missing(tuple(names))
         if fault is not None:
             raise DataError(f"a batch has {fault}")
-        places = self.rule.places(listed)
-        texts = [column(places[name]) for name in ("premise", "hypothesis")]
+        places = self.rule.places(tuple(names))
         ours = (places["premise"], places["hypothesis"])
-        pairs = (dict(zip(ours, pair, strict=True)) for pair in zip(*texts, strict=True))
+        pairs = (dict(zip(ours, pair, strict=True)) for pair in zip(*map(column, ours), strict=True))
         rows = [self.rule.row(pair, "batch", i) for i, pair in enumerate(pairs)]
         answers = [self._explain_row(row) for row in rows] if self.explain else self._label_rows(rows)
         return {name: [answer.get(name) for answer in answers] for name in self._names()}
 
-    def _own_names(self, names: Iterable[str]) -> dict[str, str]:
+    def _own_names(self, names: Sequence[str]) -> dict[str, str]:
         """The columns of a batch, and what they are called beside ours: `label` becomes `gold`."""
-        listed = list(names)
-        for name in listed:
+        for name in names:
             if name in self._names() and name != "label":
                 raise DataError(f"a batch has a column {name!r}, which would be overwritten; rename it")
-        if "label" in listed and "gold" in listed:
+        if "label" in names and "gold" in names:
             raise DataError("a batch has the columns 'label', which becomes 'gold', and 'gold'; rename or drop one")
-        return {name: "gold" if name == "label" else name for name in listed}
+        return {name: "gold" if name == "label" else name for name in names}
 
     def _names(self) -> tuple[str, ...]:
         """The new columns, in their order."""
@@ -150,14 +139,8 @@ class Predict:
     def _label_rows(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
         pairs = [(row.premise, row.hypothesis) for row in rows if isinstance(row, Pair)]
         nli, size = self.nli, self.batch_size
-        found = (
-            one_by_one(lambda some: nli.predict(some, batch_size=size, progress=lambda _: None), pairs) if pairs else []
-        )
-        answers = (
-            {"error": _reason(one)} if isinstance(one, ModelError) else {**_answer(one), "truncated": one.truncated}
-            for one in found
-        )
-        return [next(answers) if isinstance(row, Pair) else _fault(row) for row in rows]
+        answers = iter(one_by_one(lambda some: nli.predict(some, batch_size=size, progress=lambda _: None), pairs))
+        return [_labelled(next(answers)) if isinstance(row, Pair) else _fault(row) for row in rows]
 
     def _explain_row(self, row: Row) -> dict[str, Any]:
         if not isinstance(row, Pair):
@@ -167,15 +150,13 @@ class Predict:
         except _RECOVERABLE as error:
             return {"error": _reason(error)}
         whole = explanation.to_dict()
-        brief = {name: whole.get(name) for name in ("method", "target", "sentence")}
-        return {**_answer(explanation.prediction), **brief, "explanation": as_json(whole)}
+        return {**whole, **_labelled(explanation.prediction), "explanation": as_json(whole)}
 
 
-_DTYPES = {"p_": np.float64}  # a probability that is missing is NaN; other columns of numpy hold objects
-
-
-def _answer(prediction: Prediction) -> dict[str, Any]:
-    return {"label": prediction.label} | probability_columns(prediction)
+def _labelled(answer: Prediction | ModelError) -> dict[str, Any]:
+    if isinstance(answer, ModelError):
+        return {"error": _reason(answer)}
+    return {"label": answer.label, **probability_columns(answer), "truncated": answer.truncated}
 
 
 def _reason(error: Exception) -> str:

@@ -43,27 +43,14 @@ def installed(extra: str) -> bool:
 
 def install_line(extra: str) -> str:
     """The command that adds an extra to this installation: from a clone, from a wheel file, or from the index."""
-    folder, wheel = _clone(), _wheel()
-    if folder is not None:
-        wanted = f"{'.' if folder == Path.cwd() else folder}[{extra}]"
-    elif wheel is not None:
-        wanted = f"{wheel}[{extra}]"
-    else:
-        wanted = f"neurogame[{extra}]"
-    return f"pip install {shlex.quote(wanted)}"
-
-
-def _clone() -> Path | None:
-    """The checkout that this package runs in or was installed from; None for any other installation."""
-    around = Path(__file__).resolve().parents[2]
-    places = [around, *([place] if (place := _origin()) is not None else [])]
-    return next((place for place in places if (place / "pyproject.toml").is_file()), None)
-
-
-def _wheel() -> Path | None:
-    """The wheel file that this package was installed from, if it is still there."""
-    place = _origin()
-    return place if place is not None and place.suffix == ".whl" and place.is_file() else None
+    origin, source = _origin(), "neurogame"
+    places = [Path(__file__).resolve().parents[2], *([origin] if origin else [])]
+    clone = next((place for place in places if (place / "pyproject.toml").is_file()), None)
+    if clone is not None:
+        source = "." if clone == Path.cwd() else str(clone)
+    elif origin is not None and origin.suffix == ".whl" and origin.is_file():
+        source = str(origin)
+    return f"pip install {shlex.quote(f'{source}[{extra}]')}"
 
 
 def _origin() -> Path | None:

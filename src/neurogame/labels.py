@@ -13,21 +13,11 @@ LABEL2ID: dict[str, int] = {name: i for i, name in ID2LABEL.items()}
 
 NO_GOLD = frozenset({"", "-", "-1", "hidden", "none", "null", "nan"})  # how data sets say "annotators did not agree"
 _SPELLINGS = {
-    "e": "entailment",
-    "entail": "entailment",
-    "entails": "entailment",
-    "entailed": "entailment",
+    **dict.fromkeys(("e", "entail", "entails", "entailed"), "entailment"),
     "n": "neutral",
-    "c": "contradiction",
-    "contradict": "contradiction",
-    "contradicts": "contradiction",
-    "contradictory": "contradiction",
-    "non_entailment": NON_ENTAILMENT,
-    "nonentailment": NON_ENTAILMENT,
-    "not_entailment": NON_ENTAILMENT,
-    "not-entailment": NON_ENTAILMENT,
-    "not entailment": NON_ENTAILMENT,
-    "non entailment": NON_ENTAILMENT,
+    **dict.fromkeys(("c", "contradict", "contradicts", "contradictory"), "contradiction"),
+    **dict.fromkeys(("non_entailment", "nonentailment", "non entailment"), NON_ENTAILMENT),
+    **dict.fromkeys(("not_entailment", "not-entailment", "not entailment"), NON_ENTAILMENT),
 }
 
 

@@ -16,8 +16,25 @@ def folder_of(name: str | Path) -> Path | None:
         FileNotFoundError: the name looks like a path and nothing is there, or no model is in it.
         NotADirectoryError: it is a file.
     """
-    place = Path(name).expanduser()
-    return place if _is_local(str(name), place) else None
+    folder, name = Path(name).expanduser(), str(name)
+    shown = printable(name)
+    if not name.strip():
+        raise FileNotFoundError("the name of a model is empty; give a folder, or a name on the hub")
+    if folder.is_dir():
+        if (folder / "config.json").is_file():
+            return folder
+        inner = next((folder / part for part in ("model", "best") if (folder / part / "config.json").is_file()), None)
+        hint = f"; did you mean {inner}?" if inner else ""
+        raise FileNotFoundError(f"{shown} holds no model: config.json is missing{hint}")
+    if folder.exists():
+        raise NotADirectoryError(f"{shown} is a file; a model is a folder with config.json and model.safetensors")
+    if is_path(name):
+        raise FileNotFoundError(f"no model folder at {shown}")
+    if folder.parent != Path() and folder.parent.is_dir():
+        there = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
+        has = f"has {', '.join(there[:10])}" if there else "is empty"
+        raise FileNotFoundError(f"no model folder at {shown}; {printable(str(folder.parent))} {has}")
+    return None
 
 
 def check_page(path: Path) -> None:
@@ -31,25 +48,3 @@ def check_page(path: Path) -> None:
 def is_path(name: str) -> bool:
     """Whether a name can only be a path: a name on the hub is "owner/model"."""
     return name.startswith((".", "~", "/")) or name.endswith("/") or name.count("/") > 1 or "\\" in name
-
-
-def _is_local(name: str, folder: Path) -> bool:
-    """Whether a model is a folder; one that should be and is not, or holds no model, is an error."""
-    shown = printable(name)
-    if not name.strip():
-        raise FileNotFoundError("the name of a model is empty; give a folder, or a name on the hub")
-    if folder.is_dir():
-        if (folder / "config.json").is_file():
-            return True
-        inner = next((folder / part for part in ("model", "best") if (folder / part / "config.json").is_file()), None)
-        hint = f"; did you mean {inner}?" if inner else ""
-        raise FileNotFoundError(f"{shown} holds no model: config.json is missing{hint}")
-    if folder.exists():
-        raise NotADirectoryError(f"{shown} is a file; a model is a folder with config.json and model.safetensors")
-    if is_path(name):
-        raise FileNotFoundError(f"no model folder at {shown}")
-    if folder.parent != Path() and folder.parent.is_dir():
-        there = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
-        has = f"has {', '.join(there[:10])}" if there else "is empty"
-        raise FileNotFoundError(f"no model folder at {shown}; {printable(str(folder.parent))} {has}")
-    return False

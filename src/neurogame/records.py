@@ -7,7 +7,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 R = TypeVar("R")
-_SAID = {str: "text", int: "whole number", float: "number", bool: "yes or no", tuple: "list", dict: "mapping"}
+_SAID = {str: "text", int: "whole number", float: "number", bool: "yes or no", dict: "mapping"}
 
 
 def plain(value: Any) -> Any:
@@ -83,13 +83,13 @@ def _restore_value(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
         return restore(hint, value)  # type: ignore[arg-type]
     kind, inner = get_origin(hint) or hint, get_args(hint)
-    wanted = {tuple: list | tuple, dict: Mapping, float: int | float}.get(kind, kind)
+    wanted = {tuple: list | tuple, list: list | tuple, dict: Mapping, float: int | float}.get(kind, kind)
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{where} must be a {_SAID[kind]}, got {value!r:.60}; was it edited by hand?")
-    if kind is tuple:
-        if inner[-1] is not Ellipsis and len(value) != len(inner):
+        raise ValueError(f"{where} must be a {_SAID.get(kind, 'list')}, got {value!r:.60}; was it edited by hand?")
+    if kind in (tuple, list):
+        if kind is tuple and inner[-1] is not Ellipsis and len(value) != len(inner):
             raise ValueError(f"{where} must have {len(inner)} entries, got {value!r:.60}; was it edited by hand?")
-        return tuple(_restore_value(inner[0], item, where) for item in value)
+        return kind(_restore_value(inner[0], item, where) for item in value)
     if kind is dict:
         return {key: _restore_value(inner[1], item, where) for key, item in value.items()}
     return value

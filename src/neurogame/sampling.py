@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Drawing:
-    """A source of draws that is no seed: it hands out coalitions that it has; see `export.bank`."""
+    """A source of draws that is no seed: it hands out coalitions that it has; see `export.graph`."""
 
     def drawn(self, what: Callable[..., T], device: torch.device, *arguments: Any) -> T:
         """The draw of `what(seed, *arguments)`, see `drawn`."""

@@ -98,9 +98,6 @@ def atomic_folder(path: str | Path, last: str) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-filled = atomic_folder  # its former name
-
-
 def figure_format(path: str | Path) -> str:
     """The format of a figure by the suffix of its file: "png" or "svg"; any other is a ValueError."""
     name = Path(path).name
@@ -175,13 +172,12 @@ def _sweep(goal: Path, folder: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    if os.name != "posix":  # on other systems os.kill would kill it: temporary files stay there
-        return True
     try:
-        os.kill(process, 0)
+        if os.name == "posix":  # on other systems os.kill would kill it: temporary files stay there
+            os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # of another process
+    except OSError:  # of another user
         return True
     return True
 
@@ -195,9 +191,7 @@ def _link(fresh: Path, goal: Path) -> None:
     """Move `fresh` to `goal`, unless another process has created it."""
     try:
         goal.hardlink_to(fresh)
-    except FileExistsError:
-        raise FileExistsError(f"{goal} exists already") from None
-    except OSError:  # a file system without links
+    except OSError:  # the file exists, or the file system has no links
         if goal.exists():
             raise FileExistsError(f"{goal} exists already") from None
         fresh.rename(goal)

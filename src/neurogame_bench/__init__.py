@@ -4,6 +4,7 @@
     explanations                               the same for the methods of explanation, on a user's own data
     faithfulness                               the metrics of explanations
     intervals, effects                         bootstrap intervals, paired comparisons, verdicts
+    cli                                        the verb
     shipping                                   a trained model packed as the embedded one
     study, pages                               runs that can be resumed, and tables that are kept in pages
 

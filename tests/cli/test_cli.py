@@ -401,7 +401,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(place, monkeypatch):
     def closed(*arguments):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr("neurogame.prediction.lines.TextLines.write", closed)
+    monkeypatch.setattr("neurogame.prediction._text_lines", closed)
     assert run("predict", place / "first.csv", "-m", place / "two", code=1).stderr == ""
 
 

@@ -1,6 +1,7 @@
 """What the command line answers before torch is imported: versions, help, and everything about files and extras."""
 
 import gc
+import re
 import subprocess
 import sys
 import textwrap
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from neurogame.cli import app, common, garbage
+import neurogame_bench.cli
+from neurogame.cli import app, common
 from neurogame.cli import explain as explain_verb
 from neurogame.explanation.methods import METHODS
 
@@ -156,7 +158,7 @@ def test_collections_are_postponed_until_a_verb_begins():
     usual = gc.get_threshold()
     assert gc.get_freeze_count() == 0
     try:
-        with garbage.postponed():
+        with common.postponed_collections():
             assert (gc.isenabled(), gc.get_threshold()[0] > 100 * usual[0]) == (True, True)
             common.begin()
             assert gc.get_threshold() == usual
@@ -164,7 +166,7 @@ def test_collections_are_postponed_until_a_verb_begins():
             assert frozen > 100_000
             later = [[i] for i in range(10_000)]
         assert gc.get_freeze_count() > frozen + len(later) // 2
-        with pytest.raises(SystemExit), garbage.postponed():
+        with pytest.raises(SystemExit), common.postponed_collections():
             raise SystemExit  # a verb that never began
         assert gc.get_threshold() == usual
     finally:
@@ -180,7 +182,8 @@ def test_a_program_that_calls_the_verbs_keeps_its_collections():
 
 def test_every_verb_that_opens_a_model_resumes_collections():
     verbs = {path.stem: path.read_text() for path in Path(common.__file__).parent.glob("*.py")}
-    opening = [name for name, source in verbs.items() if "from neurogame.nli import load" in source]
+    opening = [name for name, source in verbs.items() if re.search(r"from neurogame\.nli import .*\bload\b", source)]
     assert {"explain", "predict", "evaluate", "serve", "export", "ground"} <= set(opening)
+    verbs["benchmark"] = Path(neurogame_bench.cli.__file__).read_text()
     for name in (*opening, "train", "benchmark"):
         assert "common.begin()" in verbs[name], name

@@ -20,7 +20,7 @@ from neurogame.cli import app
 from neurogame.couplings import LinearCoupling
 from neurogame.explanation import methods_for
 from neurogame.export import ExportError, OnnxNLI, export, exporting
-from neurogame.export.bank import Bank
+from neurogame.export.graph import Bank
 from neurogame.modeling.baselines.dam import DamForSequenceClassification
 from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.nli import NLI, ModelError

@@ -47,7 +47,7 @@ ROOMS = (
     ("faithfulness",),  # the former name of a part of neurogame_bench
     ("cli", "__main__"),
 )
-BENCH = ("cli.benchmark", "faithfulness")  # what alone may import the sibling package
+BENCH = ("cli", "faithfulness")  # what alone may import the sibling package
 DEBTS: set[str] = set()
 Import = tuple[str, bool]  # a module of ours, and whether it is imported inside a function
 

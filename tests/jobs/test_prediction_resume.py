@@ -18,11 +18,11 @@ from neurogame.cli import app
 from neurogame.data import formats
 from neurogame.data.pairs import DataError
 from neurogame.jobs import parts
+from neurogame.jobs.source import fingerprint
 from neurogame.modeling.baselines.dam import DamForSequenceClassification
 from neurogame.modeling.checking import ModelError
 from neurogame.nli import NLI
 from neurogame.prediction import PartError, Shard, check, predict_file
-from neurogame.prediction.file import fingerprint
 
 NAMES = ["out.jsonl", "out.csv", "out.jsonl.gz", "out.csv.gz"]
 CHUNK = 4

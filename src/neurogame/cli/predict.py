@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,46 +14,18 @@ if TYPE_CHECKING:
 
 
 def predict(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="CSV, TSV or JSONL, gzipped or not, Parquet or Arrow; - is stdin.")
-    ],
-    model: common.Model = None,
-    output: Annotated[
-        Path | None,
-        common.output(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="A new .jsonl, .csv (with .gz gzipped), .parquet or .arrow file; it appears when it is whole.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        common.output(
-            "--resume",
-            help="Continue an interrupted run, or start one; does nothing if the output exists.",
-        ),
-    ] = False,
-    shard: Annotated[
-        str | None,
-        common.output(
-            "--shard",
-            metavar="I/N",
-            help="Only part I of N, as in 2/4, for several machines; the last to finish puts them together.",
-        ),
-    ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Pairs per forward pass.")] = 32,
-    model_labels: common.ModelNames = None,
-    device: common.Device = None,
-    backend: common.Backend = "torch",
-    columns: common.Columns = None,
-    strict: Annotated[bool, common.data("--strict", help="Fail at a malformed row instead of skipping it.")] = False,
-    as_json: Annotated[
-        bool,
-        common.output(
-            "--json", help="Print a line of JSON per pair instead of text; with -o, JSON that says how many."
-        ),
-    ] = False,
+    file: str,
+    model: str | None = None,
+    output: Path | None = None,
+    resume: bool = False,
+    shard: str | None = None,
+    batch_size: int = 32,
+    model_labels: str | None = None,
+    device: str | None = None,
+    backend: str = "torch",
+    columns: list[str] | None = None,
+    strict: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Label every pair of a file, in order and in constant memory; malformed rows are skipped and counted.
 
@@ -62,38 +34,37 @@ def predict(
     or accelerate launch start share a file; --resume continues a job that was killed.
     """
     mapping = common.mapping(columns)
-    with common.one_line("predict"):
-        common.check_source(file, mapping)
-        common.check_model(model, backend)
-        from neurogame import prediction
-        from neurogame.nli import load
+    common.check_source(file, mapping)
+    common.check_model(model, backend)
+    from neurogame import prediction
+    from neurogame.nli import load
 
-        common.begin()
-        part = _part(shard)
-        prediction.check(file, output, mapping, resume=resume, shard=part)
-        done = prediction.already(output, part) if resume and output is not None else None
-        if done is None:
-            device = device or (_device() if backend == "torch" else None)
-            nli = load(model, **common.opening(model_labels, device, backend))
-            # a bar and lines of results would write over each other in one terminal, and so would several bars
-            alone = os.environ.get("LOCAL_RANK", "0") == "0"
-            with common.progress("predict", shown=alone and (output is not None or not sys.stdout.isatty())) as advance:
-                done = prediction.predict_file(
-                    nli,
-                    file,
-                    output,
-                    columns=mapping,
-                    on_error="raise" if strict else "skip",
-                    batch_size=batch_size,
-                    as_json=as_json,
-                    progress=advance,
-                    resume=resume,
-                    shard=part,
-                )
-        typer.echo(done.summary(), err=True)
-        # of several processes, the one that has completed the file, or the first
-        if as_json and output is not None and (part.number == 1 if done.already else done.shard is None):
-            common.print_json(done.to_dict())
+    common.begin()
+    part = _part(shard)
+    prediction.check(file, output, mapping, resume=resume, shard=part)
+    done = prediction.already(output, part) if resume and output is not None else None
+    if done is None:
+        device = device or (_device() if backend == "torch" else None)
+        nli = load(model, **common.opening(model_labels, device, backend))
+        # a bar and lines of results would write over each other in one terminal, and so would several bars
+        alone = os.environ.get("LOCAL_RANK", "0") == "0"
+        with common.progress("predict", shown=alone and (output is not None or not sys.stdout.isatty())) as advance:
+            done = prediction.predict_file(
+                nli,
+                file,
+                output,
+                columns=mapping,
+                on_error="raise" if strict else "skip",
+                batch_size=batch_size,
+                as_json=as_json,
+                progress=advance,
+                resume=resume,
+                shard=part,
+            )
+    typer.echo(done.summary(), err=True)
+    # of several processes, the one that has completed the file, or the first
+    if as_json and output is not None and (part.number == 1 if done.already else done.shard is None):
+        common.print_json(done.to_dict())
 
 
 def _part(option: str | None) -> "Shard":

@@ -1,7 +1,7 @@
 """A model as an ONNX file that onnxruntime runs, and that file as a model again.
 
-    Classifier ──graph──▶ a function of tensors ──torch.export, torch.onnx──▶ model.onnx ──quantising──▶ int8, if asked
-        with the coalitions of `bank` inside it                            │
+    Classifier ──graph──▶ a function of tensors ──torch.export, torch.onnx──▶ model.onnx ──int8, if asked──▶
+        with the coalitions of a `Bank` inside it                          │
                                                                        `exporting` holds it against torch, and only
     OnnxModel ◀──runtime── folder: model.onnx, config.json, tokenizer ◀── then publishes the folder
 

@@ -16,10 +16,8 @@ from neurogame.classifier import Classifier, accepted, is_single
 from neurogame.data.batching import collate
 from neurogame.data.words import tokenize
 from neurogame.export import folder as folders
-from neurogame.export.bank import Bank
 from neurogame.export.folder import Drawn, Extra, GameRecord, Manifest
-from neurogame.export.graph import ExportError, FittedGames, Graph, extras_of, has_readout, program, samples_of
-from neurogame.export.quantising import int8
+from neurogame.export.graph import Bank, ExportError, FittedGames, Graph, extras_of, has_readout, program, samples_of
 from neurogame.export.runtime import OnnxModel
 from neurogame.extras import need
 from neurogame.printing import printable
@@ -93,7 +91,7 @@ def export(
     Example:
         >>> export(neurogame.load(), "model-onnx", extras=["values"]).summary()  # doctest: +SKIP
     """
-    goal = _check(nli, Path(folder), extras, quantize, samples, seed)
+    _check(nli, Path(folder), extras, quantize, samples, seed)
     bank = Bank(sampling.FIXED_SEED if seed is None else seed, nli.max_length)
     drawn = samples_of(nli.model, samples)
     fitted = _explainer(nli)
@@ -120,7 +118,7 @@ def export(
         | {name: str(importlib.import_module(name).__version__) for name in _PACKAGES},
         sha256={},
     )
-    with atomic_folder(goal, last=folders.CONFIG) as fresh:
+    with atomic_folder(folder, last=folders.CONFIG) as fresh:
         made.save(fresh / folders.MODEL)
         if quantize is not None:
             int8(fresh / folders.MODEL)
@@ -159,7 +157,7 @@ def _check(
     quantize: Quantize | None,
     samples: int | None,
     seed: int | None,
-) -> Path:
+) -> None:
     """Raise at once what would fail after a minute of tracing."""
     for name in _PACKAGES:
         need(name, "export")
@@ -170,7 +168,10 @@ def _check(
         raise FileExistsError(f"{named} exists already; an export never overwrites a folder")
     if not goal.parent.is_dir():
         raise FileNotFoundError(f"{named}: its folder does not exist")
-    _check_explainer(nli)
+    if (fitted := _explainer(nli)) is not None:
+        fitted.check(nli.model, nli.name)
+        if fitted.game.games.spins != "none":
+            raise ExportError(f"the explainer of {nli.name} cannot be exported: its spins depend on who plays")
     there = extras_of(nli.model, explained=nli.explainer is not None)
     for extra in extras:
         if extra not in there:
@@ -181,33 +182,17 @@ def _check(
     if samples is not None:
         check_count("samples", samples)
     if seed is not None:
-        check_count("seed", seed, least=0)
-        if seed > _LARGEST_SEED:
-            raise ValueError(f"seed must be at most {_LARGEST_SEED}, got {seed}")
-    return goal
-
-
-def _check_explainer(nli: Classifier) -> None:
-    """It must belong to the model as it is now, and its V must not depend on who plays."""
-    fitted = _explainer(nli)
-    if fitted is None:
-        return
-    fitted.check(nli.model, nli.name)
-    if fitted.game.games.spins != "none":
-        raise ExportError(f"the explainer of {nli.name} cannot be exported: its spins depend on who plays")
+        check_count("seed", seed, least=0, most=_LARGEST_SEED)
 
 
 def _batches(nli: Classifier) -> list[dict[str, Tensor]]:
     """The pairs together, in their order, and one of them alone, without padding; or their premises, as texts."""
     pad = collate(nli.tokenizer)
-    rows: Any = [_row(nli, text) for text, _ in _PAIRS] if is_single(nli) else nli.encode(_PAIRS)
+    texts = (tokenize(nli.tokenizer, text, None, nli.max_length).inputs for text, _ in _PAIRS)  # as `explain` does
+    single = is_single(nli)
+    rows: Any = [{k: x[0].tolist() for k, x in text.items()} for text in texts] if single else nli.encode(_PAIRS)
     batches = (pad([rows[i] for i in some]) for some in (range(len(rows)), [1]))
     return [nli.on_device(accepted(nli.model, batch)) for batch in batches]
-
-
-def _row(nli: Classifier, text: str) -> dict[str, Any]:
-    """A single text as `explain` encodes it."""
-    return {name: x[0].tolist() for name, x in tokenize(nli.tokenizer, text, None, nli.max_length).inputs.items()}
 
 
 def _compare(model: OnnxModel, batches: Sequence[dict[str, Tensor]], expected: Sequence[dict[str, Tensor]]) -> float:
@@ -222,3 +207,33 @@ def _compare(model: OnnxModel, batches: Sequence[dict[str, Tensor]], expected: S
                 raise ExportError(f"the graph does not compute what torch does: {name} is off by {difference:.2g}")
             worst = max(worst, difference) if name == "logits" else worst
     return worst
+
+
+def int8(path: Path) -> None:
+    """Quantise a graph in its place: the encoder's weights in a quarter of the space, products of whole numbers.
+
+    onnxruntime's dynamic quantisation: a weight matrix becomes int8 with a scale per column, the embeddings int8 with
+    one scale; activations are rounded to uint8 as they come, with one scale *per batch*. So, unlike everything else
+    here, an answer moves a little with its batch mates. Pooling, classifier and explainer stay in float32: they are
+    small, and a solver does not survive rounding.
+    """
+    onnx, quantization = need("onnx", "export"), need("onnxruntime.quantization", "export")
+    model = onnx.load(path)
+    # what the warning asks for, shapes inferred and constants folded, torch's exporter has done
+    model.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")
+    del model.graph.value_info[:]  # shapes of weights that it is going to transpose; it infers them anew
+    kept = [node.name for node in model.graph.node if _stays_exact(node)]
+    quantization.quantize_dynamic(
+        model,
+        path,
+        op_types_to_quantize=["MatMul", "Gather"],
+        per_channel=True,
+        weight_type=quantization.QuantType.QInt8,
+        nodes_to_exclude=[*kept, *(f"{name}_MatMul" for name in kept)],  # as it calls what was a Gemm
+    )
+
+
+def _stays_exact(node: Any) -> bool:
+    """Whether a node comes from pooling, classifier or explainer, by the path of modules that torch notes down."""
+    path = next((entry.value for entry in node.metadata_props if entry.key == "namespace"), "")
+    return any(part in path for part in ("pooling", "classifier", "explainer"))

@@ -11,13 +11,13 @@ A folder that is damaged, or is something else, is refused in one line.
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from neurogame.embedded import digest
 from neurogame.modeling.checking import ModelError, short
-from neurogame.records import unique_keys
+from neurogame.records import restore, unique_keys
 
 FORMAT, VERSION = "neurogame-onnx", 1
 MODEL, CONFIG, GAME, TOKENIZER = "model.onnx", "config.json", "game.json", "tokenizer.json"
@@ -151,36 +151,21 @@ def _manifest(path: Path) -> Manifest:
         raise ModelError(
             f"{path} has version {content.get('version')!r:.20}, this neurogame reads {VERSION}: export again"
         )
-    missing = [field.name for field in fields(Manifest) if field.name not in content]
-    if missing:
-        raise ModelError(f"{path} lacks {', '.join(missing)}; export the model again")
     try:
-        bank = None if content["bank"] is None else Drawn(**content["bank"])
-        manifest = Manifest(**{**{field.name: content[field.name] for field in fields(Manifest)}, "bank": bank})
-        return _check(manifest, path)
-    except (TypeError, AttributeError) as error:
+        manifest = restore(Manifest, content)
+    except ValueError as error:
         raise ModelError(f"{path} is damaged: {short(error)}; export the model again") from error
-
-
-def _check(manifest: Manifest, path: Path) -> Manifest:
-    """Types and ranges of what the runtime relies on."""
-    lists = ("labels", "inputs", "outputs")
-    texts = {name: isinstance(getattr(manifest, name), str) for name in ("name", "architecture")}
-    listed = {
-        name: isinstance(entries := getattr(manifest, name), list) and all(isinstance(one, str) for one in entries)
-        for name in lists
+    possible = {
+        "labels": len(manifest.labels) > 0,
+        "max_length": manifest.max_length > 0,
+        "temperature": 0 < manifest.temperature < math.inf,
+        "inputs": "input_ids" in manifest.inputs,
+        "outputs": "logits" in manifest.outputs and set(manifest.outputs) <= set(OUTPUTS),
+        "sha256": MODEL in manifest.sha256,
     }
-    right = texts | {
-        "labels": listed["labels"] and len(manifest.labels) > 0,
-        "max_length": isinstance(manifest.max_length, int) and manifest.max_length > 0,
-        "temperature": isinstance(manifest.temperature, int | float) and 0 < manifest.temperature < math.inf,
-        "inputs": listed["inputs"] and "input_ids" in manifest.inputs,
-        "outputs": listed["outputs"] and "logits" in manifest.outputs and set(manifest.outputs) <= set(OUTPUTS),
-        "sha256": isinstance(manifest.sha256, dict) and MODEL in manifest.sha256,
-    }
-    wrong = [name for name, is_right in right.items() if not is_right]
-    if wrong:
-        raise ModelError(f"{path}: {wrong[0]} = {getattr(manifest, wrong[0])!r:.60} is not possible; export again")
+    wrong = next((name for name, is_possible in possible.items() if not is_possible), None)
+    if wrong is not None:
+        raise ModelError(f"{path}: {wrong} = {getattr(manifest, wrong)!r:.60} is not possible; export again")
     for name in (TOKENIZER, *([GAME] if set(TERMS) & set(manifest.outputs) else [])):
         if name not in manifest.sha256:
             raise ModelError(f"{path}: sha256 has no line for {name}; export again")

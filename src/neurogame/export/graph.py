@@ -20,17 +20,16 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from neurogame import sampling
 from neurogame._types import Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling
-from neurogame.export.bank import Bank
 from neurogame.export.folder import TERMS, Extra
 from neurogame.extras import need
 from neurogame.modeling.baselines.dam import WordPairModel
 from neurogame.modeling.checking import short
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of
 from neurogame.readout import GameTerms, NormGames
-from neurogame.sampling import Randomness
 
 OPSET = 20
 _UNTRACEABLE = (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError)
@@ -38,6 +37,54 @@ _UNTRACEABLE = (RuntimeError, ValueError, TypeError, AttributeError, KeyError, I
 
 class ExportError(ValueError):
     """A model that cannot be exported; one line that names it and the cause."""
+
+
+class Bank(nn.Module, sampling.Drawing):
+    """The coalitions inside a graph: drawn once, for the longest pair, and cut to the length of a batch.
+
+    A draw is a hash of (seed, head, sample, token), see `sampling`: what is drawn for 128 tokens begins with what is
+    drawn for 40. So a constant of the graph gives, for every batch and any padding, the coalitions that torch would
+    draw. Buffers appear as a first, eager pass asks for them.
+
+    Args:
+        seed: of the draws; `sampling.FIXED_SEED` is what torch uses in evaluation.
+        tokens: of the longest sequence.
+    """
+
+    def __init__(self, seed: int, tokens: int) -> None:
+        super().__init__()
+        self.seed = seed
+        self.length = tokens + 1  # so that a slice is always shorter, as torch.export requires
+        self._places: dict[tuple[Any, ...], str] = {}
+
+    def drawn(self, what: Callable[..., Any], device: torch.device, *arguments: Any) -> Any:
+        """`what(seed, *arguments)`, cut from the stored draw to the number of tokens among the arguments."""
+        at = 1 if what is sampling.probes else len(arguments) - 1  # where the number of tokens stands
+        key = (what.__name__, *arguments[:at], *arguments[at + 1 :])
+        if key not in self._places:
+            everything = (*arguments[:at], self.length, *arguments[at + 1 :])
+            self._places[key] = f"draw{len(self._places)}"
+            self.register_buffer(self._places[key], _stored(what, sampling.seed_of(self.seed, device), *everything))
+        stored = getattr(self, self._places[key])
+        cut = stored[:, : arguments[at]] if what is sampling.probes else stored[..., : arguments[at]]
+        if what is sampling.permutations:
+            return cut.argsort(dim=-1, stable=True)
+        if what in (sampling.paired, sampling.independent):
+            return sampling.Draws(cut, paired=what is sampling.paired)
+        return cut
+
+    @property
+    def empty(self) -> bool:
+        """Whether the model draws nothing."""
+        return not self._places
+
+
+def _stored(what: Callable[..., Any], seed: Tensor, *arguments: Any) -> Tensor:
+    """The draw as a tensor; of permutations the numbers that they sort, since an order of 128 holds no order of 40."""
+    if what is sampling.permutations:
+        return sampling.words(seed, "permutations", *arguments)
+    draw: Tensor | sampling.Draws = what(seed, *arguments)
+    return draw.members if isinstance(draw, sampling.Draws) else draw
 
 
 class FittedGames(nn.Module):
@@ -80,13 +127,13 @@ class Graph(nn.Module):
         super().__init__()
         self.model, self.extras, self.bank, self.samples, self.explainer = model, extras, bank, samples, explainer
 
-    def forward(self, inputs: dict[str, Tensor], generator: Randomness = None) -> dict[str, Tensor]:
+    def forward(self, inputs: dict[str, Tensor], generator: sampling.Randomness = None) -> dict[str, Tensor]:
         """Outputs by name, logits first; a `generator` draws instead of the bank."""
         model, real = self.model, inputs["attention_mask"].bool()
         asked = {} if self.explainer is None else {"output_hidden_states": True}
         if pooling_of(model) is None:
             answer = model(**inputs, **asked)
-            return {"logits": answer.logits, **self._fitted(answer, "hidden_states", real)}
+            return {"logits": answer.logits, **self._fitted(answer.hidden_states, real)}
         players = model.players(inputs["input_ids"], real)
         options = {"generator": self.bank if generator is None else generator, "samples": self.samples}
         encoded = model.encode(**inputs, **asked)
@@ -102,11 +149,11 @@ class Graph(nn.Module):
             outputs["coupling"] = J.to_dense() if isinstance(J, LinearCoupling) else J
         if "game" in self.extras and isinstance(game, GameTerms):
             return outputs | _named(game)
-        return outputs | self._fitted(encoded, "hidden", real)
+        return outputs | self._fitted(encoded.hidden, real)
 
-    def _fitted(self, answer: Any, name: str, real: Tensor) -> dict[str, Tensor]:
-        """The games of the explainer, if there is one, from what an encoder calls its hidden states."""
-        return {} if self.explainer is None else _named(self.explainer(getattr(answer, name), real))
+    def _fitted(self, hidden: Sequence[Tensor] | None, real: Tensor) -> dict[str, Tensor]:
+        """The games of the explainer, if there is one."""
+        return {} if self.explainer is None else _named(self.explainer(hidden, real))
 
 
 def _named(terms: GameTerms) -> dict[str, Tensor]:
@@ -130,18 +177,7 @@ def extras_of(model: PreTrainedModel, *, explained: bool = False) -> tuple[Extra
 
 
 def samples_of(model: PreTrainedModel, samples: int | None) -> int | None:
-    """How many coalitions per law a graph of `model` draws.
-
-    Args:
-        model: the classifier.
-        samples: what is asked for; None: the model's own number.
-
-    Returns:
-        None where the model draws none.
-
-    Raises:
-        ExportError: `samples` of a model that draws none.
-    """
+    """How many coalitions per law a graph draws: what is asked for, or the model's own number; None: it draws none."""
     pooling = pooling_of(model)
     if isinstance(pooling, NeuroGamePooling | SpinsPooling):
         own = pooling.layer.config if isinstance(pooling, NeuroGamePooling) else pooling.options

@@ -17,11 +17,11 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from glob import escape
+from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from neurogame.data.pairs import DataError
@@ -122,18 +122,14 @@ class Part:
             raise PartError(f"{self.path} was begun with another source: the file has changed since; {_OR_DELETE}")
         if os.fstat(self._data.fileno()).st_size < self.at.size:
             raise PartError(f"{self.path} is shorter than its journal says; {_OR_DELETE}")
-        try:
+        with self._writing():
             for file, whole in ((self._log, end), (self._data, self.at.size)):
                 file.truncate(whole)
                 file.seek(whole)
             if job is None:
                 _write(self._log, _line(self.job))
-        except OSError as error:
-            raise self._unwritable(error) from error
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and self.at == Mark():
             self.discard()
         self._files.close()
@@ -141,11 +137,9 @@ class Part:
     def write(self, mark: Mark, data: bytes) -> None:
         """Add a chunk; when this returns it is on disk, and counts."""
         mark = replace(mark, size=self.at.size + len(data), source=self.source)
-        try:
+        with self._writing():
             _write(self._data, data)
             _write(self._log, _line(asdict(mark)))
-        except OSError as error:
-            raise self._unwritable(error) from error
         self.at = mark
 
     def suspend(self) -> None:
@@ -158,9 +152,13 @@ class Part:
         self.path.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
 
-    def _unwritable(self, error: OSError) -> PartError:
-        kept = "; complete chunks are kept, --resume continues behind them" if self.at != Mark() else ""
-        return PartError(f"{self.path} cannot be written: {error.strerror}{kept}")
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            kept = "; complete chunks are kept, --resume continues behind them" if self.at != Mark() else ""
+            raise PartError(f"{self.path} cannot be written: {error.strerror}{kept}") from error
 
 
 _OR_DELETE = "choose another name for the output, or delete it"
@@ -236,7 +234,7 @@ def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
     try:
         with ExitStack() as stack:
             files = [stack.enter_context(path.open("rb")) for path in paths]
-            marks = [_marks(stack.enter_context(_journal(path).open("rb"))) for path in paths]
+            marks = [_marks(_journal(path)) for path in paths]
             fresh.unlink(missing_ok=True)  # of a process that had our number; what it may link to stays
             out = stack.enter_context(_open(fresh, new=True))
             for chunk in range(end.chunk):
@@ -268,19 +266,17 @@ def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
 def _check_ours(output: Path, logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
     """Refuse to touch an existing file unless these parts have made it."""
     marks = [mark for job, mark in logs if job is not None]
-    whole = len(marks) == len(logs) and all(mark.ended for mark in marks)
-    if any(not mark.ended for mark in marks) or (whole and not _is_of(output, marks)):
+    ours = all(mark.ended for mark in marks)
+    if ours and len(marks) == len(logs):
+        if tables.is_table(output):
+            ours = tables.metadata(output).get("rows") == marks[0].digest
+        else:
+            ours = sum(mark.size for mark in marks) == output.stat().st_size
+    if not ours:
         raise PartError(
             f"{output} exists already, and results never overwrite a file; "
             "move it away, and --resume makes it of the parts that are beside it"
         )
-
-
-def _is_of(output: Path, ends: Sequence[Mark]) -> bool:
-    """Whether a file has been made of parts that end so."""
-    if tables.is_table(output):
-        return tables.is_of(output, ends[0].digest)
-    return sum(mark.size for mark in ends) == output.stat().st_size
 
 
 def _check_alike(output: Path, shards: Sequence[Shard], logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
@@ -307,32 +303,32 @@ def _line(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content).encode() + b"\n"
 
 
-def _lines(file: IO[bytes]) -> Iterator[tuple[Any, int]]:
+def _lines(journal: Path) -> Iterator[tuple[Any, int]]:
     """The lines of a journal and where they end; one that was cut off, and what follows it, is none."""
     end = 0
-    for line in file:
-        end += len(line)
-        try:
-            content = json.loads(line) if line.endswith(b"\n") else None
-        except ValueError:
-            return
-        if not isinstance(content, dict):
-            return
-        yield content, end
+    with journal.open("rb") as file:
+        for line in file:
+            end += len(line)
+            try:
+                content = json.loads(line) if line.endswith(b"\n") else None
+            except ValueError:
+                return
+            if not isinstance(content, dict):
+                return
+            yield content, end
 
 
-def _marks(file: IO[bytes]) -> Iterator[Mark]:
+def _marks(journal: Path) -> Iterator[Mark]:
     """Those of the chunks; the first line is the job."""
-    lines = _lines(file)
-    next(lines, None)
-    return (mark for mark in (_mark(content, file) for content, _ in lines) if not (mark.ended or mark.damaged))
+    marks = (_mark(content, journal) for content, _ in islice(_lines(journal), 1, None))
+    return (mark for mark in marks if not (mark.ended or mark.damaged))
 
 
-def _mark(content: Mapping[str, Any], file: IO[bytes]) -> Mark:
+def _mark(content: Mapping[str, Any], journal: Path) -> Mark:
     try:
         return Mark(**content)
     except TypeError:
-        raise PartError(f"{file.name} is no journal that can be read here; {_OR_DELETE}") from None
+        raise PartError(f"{journal} is no journal that can be read here; {_OR_DELETE}") from None
 
 
 def _check_torn(journal: Path, part: Path) -> None:
@@ -347,12 +343,10 @@ def _check_torn(journal: Path, part: Path) -> None:
 def _last(journal: Path) -> tuple[dict[str, Any] | None, Mark, int]:
     """The job (None: there is none yet), the last mark, and where it ends."""
     job, mark, end = None, Mark(), 0
-    if journal.exists():
-        with journal.open("rb") as file:
-            for content, end in _lines(file):  # noqa: B007 — the last one is used
-                if job is None and not _line(content).startswith(_BEGINNING):
-                    raise PartError(f"{journal} is no journal of ours; {_OR_DELETE}")
-                job, mark = (content, mark) if job is None else (job, _mark(content, file))
+    for content, end in _lines(journal) if journal.exists() else ():  # noqa: B007 — the last one is used
+        if job is None and not _line(content).startswith(_BEGINNING):
+            raise PartError(f"{journal} is no journal of ours; {_OR_DELETE}")
+        job, mark = (content, mark) if job is None else (job, _mark(content, journal))
     return job, mark, end
 
 

@@ -64,8 +64,13 @@ def _text(value: Any) -> str | None:
     """A column without a type: text as it is, the rest as JSON."""
     if value is None:
         return None
-    text = value if isinstance(value, str) else as_json({"": value})[5:-1]
+    text = value if isinstance(value, str) else json_of(value)
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def json_of(value: Any) -> str:
+    """Any value of a row as JSON."""
+    return as_json({"": value})[5:-1]
 
 
 def lists(**entries: str) -> dict[str, Any]:
@@ -100,16 +105,12 @@ def _grouped(batches: Any, schema: Any) -> Iterator[Any]:
     import pyarrow as pa
 
     stream = iter(batches)
-    while group := list(_taken(stream)):
+    while (batch := next(stream, None)) is not None:
+        group, rows, size = [batch], batch.num_rows, batch.nbytes
+        while rows < _GROUP and size < _GROUP_BYTES and (batch := next(stream, None)) is not None:
+            group.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
         yield pa.Table.from_batches(group).replace_schema_metadata(schema.metadata).combine_chunks()
-
-
-def _taken(batches: Iterator[Any]) -> Iterator[Any]:
-    """As many as make a row group."""
-    rows = size = 0
-    while rows < _GROUP and size < _GROUP_BYTES and (batch := next(batches, None)) is not None:
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        yield batch
 
 
 def metadata(path: Path) -> dict[str, str]:
@@ -124,8 +125,3 @@ def metadata(path: Path) -> dict[str, str]:
         return {}
     entries = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
     return {key.removeprefix("neurogame."): text for key, text in entries.items() if key.startswith("neurogame.")}
-
-
-def is_of(path: Path, rows: str) -> bool:
-    """Whether a file was packed of chunks that end in these rows."""
-    return metadata(path).get("rows") == rows

@@ -46,6 +46,7 @@ STYLE = Path(str(resources.files("neurogame.explanation"))) / "page.css"  # the 
 POLL = 0.5  # seconds between two checks whether the client is still connected
 PIECES = 3 * schema.CHARACTERS + 1000  # brackets and commas of a body: those of two texts, `removed` and the rest
 KEYS = 100  # of one object: pydantic reports every unknown one
+TEXTS = {"premise", "hypothesis", "text"}  # of a pair or a question
 MANY = ("forward passes", "steps")  # what `samples` of a slow method counts
 Responses = dict[int | str, dict[str, Any]]
 _PROBLEMS = {
@@ -128,8 +129,9 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
     Example:
         >>> uvicorn.run(create_app(neurogame.load))  # doctest: +SKIP
     """
-    limits = {name: getattr(settings, name) for name in ("waiting", "batch", "timeout", "deadline")}
-    engine = Engine(source, **limits)
+    engine = Engine(
+        source, waiting=settings.waiting, batch=settings.batch, timeout=settings.timeout, deadline=settings.deadline
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -150,19 +152,13 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
         ),
     )
     app.state.engine, app.state.settings, app.state.metrics = engine, settings, Metrics(engine)
-    _add_middleware(app, settings)
     hosts: Responses = {421: _DESCRIBED[421]} if settings.hosts else {}
     token: Responses = {401: _DESCRIBED[401]} if settings.token else {}
     needed = [Depends(bearer)] if settings.token else []
     app.include_router(closed, responses=hosts | token, dependencies=needed)
     app.include_router(public, responses=hosts)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    return app
-
-
-def _add_middleware(app: FastAPI, settings: Settings) -> None:
-    """The last one added is the first to see a request."""
-    app.add_middleware(Limits, settings=settings)
+    app.add_middleware(Limits, settings=settings)  # the last one added is the first to see a request
     app.add_middleware(Access, token=settings.token, hosts=settings.hosts)
     if settings.origins:
         app.add_middleware(
@@ -172,8 +168,9 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
             allow_headers=["Authorization", "Content-Type", ID],
             expose_headers=["Retry-After", ID],
         )
-    app.add_middleware(Guard, engine=app.state.engine)
+    app.add_middleware(Guard, engine=engine)
     app.add_middleware(Telemetry, metrics=app.state.metrics)
+    return app
 
 
 @closed.post("/predict", responses=_ERRORS)
@@ -207,11 +204,21 @@ async def health(request: Request) -> Any:
     """Whether requests can be sent, and what is served; needs no token."""
     engine = _engine(request)
     status = engine.status
-    if status == "ready":
-        return _health(engine)
-    error = _NOT_READY[status]
-    answer = schema.NotReady(status=status, version=__version__, queue=len(engine), error=error)
-    return JSONResponse(answer.model_dump(), 503, RETRY)
+    if status != "ready":
+        facts = schema.NotReady(status=status, version=__version__, queue=len(engine), error=_NOT_READY[status])
+        return JSONResponse(facts.model_dump(), 503, RETRY)
+    nli, has_temperature = engine.nli, what_if.has_temperature(engine.nli.model)
+    return schema.Health(
+        version=__version__,
+        model=nli.name,
+        labels=list(nli.labels),
+        max_length=nli.max_length,
+        methods=[_method_info(name, nli.model, has_temperature) for name in methods_for(nli.model)],
+        has_temperature=has_temperature,
+        queue=len(engine),
+        waiting=engine.waiting,
+        batch=engine.batch,
+    )
 
 
 @public.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
@@ -243,7 +250,7 @@ async def _answer(
         asked = None if pair.method is None else named(pair.method)
         notes["method"] = asked if asked is None or asked in METHODS else "other"
     if request.app.state.settings.log_text:
-        notes |= pair.model_dump(include={"premise", "hypothesis", "text"}, exclude_none=True)
+        notes |= pair.model_dump(include=TEXTS)
     job = asyncio.ensure_future(submit(notes, address(request.client)))
     try:
         while not (await asyncio.wait([job], timeout=POLL))[0]:
@@ -255,18 +262,18 @@ async def _answer(
 
 
 def _explanation(question: schema.Question | schema.TextQuestion, nli: NLI) -> Explanation:
-    words = sum(len(text.split()) for text in question.texts)
+    texts = question.model_dump(include=TEXTS)
+    words = sum(len(text.split()) for text in texts.values())
     if words > schema.WORDS:
-        noun = "pair" if len(question.texts) == 2 else "text"
+        noun = "text" if "text" in texts else "pair"
         raise HTTPException(413, f"the {noun} has {words} words; at most {schema.WORDS} are explained")
     method = METHODS.get(best(nli.model) if question.method is None else named(question.method))
     if method is not None and method.samples == "steps" and (question.samples or 0) > schema.STEPS:
         raise ValueError(
             f"samples = {question.samples}: method = {question.method!r} takes at most {schema.STEPS} steps here"
         )
-    asked = question.model_dump(exclude={"premise", "hypothesis", "text"})
-    premise, hypothesis = (*question.texts, None)[:2]
-    return what_if.explain(nli, premise=str(premise), hypothesis=hypothesis, **asked)
+    premise, hypothesis = texts["text" if "text" in texts else "premise"], texts.get("hypothesis")
+    return what_if.explain(nli, premise=premise, hypothesis=hypothesis, **question.model_dump(exclude=TEXTS))
 
 
 def _explain_json(question: schema.Question | schema.TextQuestion, nli: NLI) -> Response:
@@ -281,31 +288,17 @@ def _report(question: schema.Question | schema.TextQuestion, nli: NLI) -> Respon
     return HTMLResponse(page(explanation), headers={"Content-Disposition": 'attachment; filename="explanation.html"'})
 
 
-def _health(engine: Engine) -> schema.Health:
-    nli, methods = engine.nli, []
-    hot = what_if.has_temperature(nli.model)
-    for name in methods_for(nli.model):
-        method = METHODS[name]
-        figures = measured(name, nli.model)
-        facts = {
-            "recommended": name == best(nli.model),
-            "about": about(name, nli.model),
-            "measured": None if figures is None else schema.MeasuredInfo(**asdict(figures)),
-        }
-        info = {"has_target": method.has_target, "samples": method.samples is not None, "slow": method.samples in MANY}
-        methods.append(
-            schema.MethodInfo(name=name, follows_temperature=hot and name in what_if.FOLLOWING, **info, **facts)
-        )
-    return schema.Health(
-        version=__version__,
-        model=nli.name,
-        labels=list(nli.labels),
-        max_length=nli.max_length,
-        methods=methods,
-        has_temperature=hot,
-        queue=len(engine),
-        waiting=engine.waiting,
-        batch=engine.batch,
+def _method_info(name: str, model: Any, has_temperature: bool) -> schema.MethodInfo:
+    method, figures = METHODS[name], measured(name, model)
+    return schema.MethodInfo(
+        name=name,
+        recommended=name == best(model),
+        about=about(name, model),
+        measured=None if figures is None else schema.MeasuredInfo(**asdict(figures)),
+        has_target=method.has_target,
+        samples=method.samples is not None,
+        slow=method.samples in MANY,
+        follows_temperature=has_temperature and name in what_if.FOLLOWING,
     )
 
 

@@ -1,7 +1,6 @@
 """One HTTP connection: uvicorn's h11 protocol with the limits that it lacks."""
 
 import asyncio
-import json
 import socket
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -10,7 +9,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from neurogame.serving.engine import of_heaviest
-from neurogame.serving.middleware import HEADERS, address
+from neurogame.serving.middleware import HEADERS, address, problem
 
 HURRY = 2  # seconds that clients may keep a server waiting that shuts down, or that has answered before it read all
 PIECE = 1 << 14  # bytes that are read and parsed per turn of the event loop
@@ -169,25 +168,19 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         """Answer what is not HTTP with an error in JSON, like any other, and tell the application to give up."""
         if self.conn.has_too_many_chunks:
             msg = f"the body comes in more than {CHUNKS} chunks and one per {MEAN} bytes; send larger ones"
-        body = json.dumps({"error": msg}).encode()
-        headers = {**HEADERS, "Content-Type": "application/json", "Content-Length": len(body), "Connection": "close"}
-        head = ["HTTP/1.1 400 Bad Request", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        response = problem(400, msg, {**HEADERS, "Connection": "close"})
+        head = [b"HTTP/1.1 400 Bad Request", *map(b": ".join, response.raw_headers), b"", b""]
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
             if self.cycle.response_started:  # another answer is half sent
                 return self.transport.abort()
-        self.transport.write("\r\n".join(head).encode("latin-1") + body)
+        self.transport.write(b"\r\n".join(head) + bytes(response.body))
         return self._linger()
 
 
 def make_room(connections: Iterable[asyncio.Protocol], count: int) -> None:
-    """Close some of the oldest connections that keep the server waiting, of the address with the most of them.
-
-    Args:
-        connections: uvicorn's set of them.
-        count: how many at most.
-    """
+    """Close the `count` oldest connections that keep the server waiting, of the address with the most of them."""
     waiting = [other for other in connections if isinstance(other, Connection) and other.waits]
     waiting.sort(key=lambda other: other.since)
     for oldest in of_heaviest(waiting, lambda other: other.owner)[:count]:

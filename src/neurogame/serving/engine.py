@@ -138,38 +138,30 @@ class Engine:
                 self.failure = ModelError("the model did not stop in time: a forward pass, or native code, hangs")
 
     async def predict(self, premise: str, hypothesis: str, notes: Notes | None = None, owner: str = "") -> Prediction:
-        """The prediction of a pair.
+        """The prediction of a pair; arguments and errors are those of `run`."""
+        pair = (premise, hypothesis)
+        return await self.run(lambda nli: nli.predict(*pair), notes, owner, pair=pair)
 
-        Args:
-            premise: a sentence.
-            hypothesis: a sentence.
-            notes: gets the times of the job, for the log.
-            owner: whose share of the queue it takes.
-
-        Raises:
-            BusyError: the queue is full, it waited too long, or the engine is shutting down.
-        """
-        work = lambda nli: nli.predict(premise, hypothesis)  # noqa: E731
-        prediction: Prediction = await self._submit(
-            _Job(work, (premise, hypothesis), {} if notes is None else notes, owner)
-        )
-        return prediction
-
-    async def run(self, work: Callable[[NLI], Answer], notes: Notes | None = None, owner: str = "") -> Answer:
+    async def run(
+        self,
+        work: Callable[[NLI], Answer],
+        notes: Notes | None = None,
+        owner: str = "",
+        *,
+        pair: tuple[str, str] | None = None,
+    ) -> Answer:
         """The result of a function of the model, computed in the thread.
 
         Args:
             work: the function.
             notes: gets the times of the job, for the log.
             owner: whose share of the queue it takes.
+            pair: of a prediction, which may share a forward pass with others.
 
         Raises:
-            BusyError: as of `predict`.
+            BusyError: the queue is full, it waited too long, or the engine is shutting down.
         """
-        answer: Answer = await self._submit(_Job(work, None, {} if notes is None else notes, owner))
-        return answer
-
-    async def _submit(self, job: _Job) -> Any:
+        job = _Job(work, pair, {} if notes is None else notes, owner)
         with self._changed:
             if self._draining or not self._open:
                 raise BusyError("draining", "the server is shutting down")
@@ -177,7 +169,7 @@ class Engine:
                 raise BusyError("full", f"{self.waiting} requests are waiting already; try again in a moment")
             self._jobs.append(job)
             self._changed.notify()
-        answer = asyncio.wrap_future(job.future)
+        answer: asyncio.Future[Answer] = asyncio.wrap_future(job.future)
         try:
             done, _ = await asyncio.wait([answer], timeout=self.timeout)
             if not done and self._withdraw(job):
@@ -270,46 +262,37 @@ class Engine:
         self._changed.wait_for(enough, min(LINGER * seconds, LONGEST))
 
     def _answer(self, jobs: Sequence[_Job]) -> None:
-        predictions = [job for job in jobs if job.pair]
+        """Predictions in groups of similar length, or one explanation."""
+        pairs = [job.pair for job in jobs if job.pair]
         start = time.perf_counter()
-        for group in groups([len(p) + len(h) for p, h in (job.pair for job in predictions if job.pair)]):
-            self._predict([predictions[i] for i in group])
-        if predictions:
-            self._last = (len(predictions), time.perf_counter() - start)
-        for job in jobs:
-            if not job.pair:
-                self._alone(job, "explain")
+        for group in groups([len(premise) + len(hypothesis) for premise, hypothesis in pairs]):
+            self._compute([jobs[i] for i in group], "predict")
+        if pairs:
+            self._last = (len(pairs), time.perf_counter() - start)
+        elif jobs:
+            self._compute(jobs, "explain")
 
-    def _predict(self, jobs: Sequence[_Job]) -> None:
+    def _compute(self, jobs: Sequence[_Job], kind: str) -> None:
         """One forward pass for all; where that fails, one for each, so that only the faulty ones get the error."""
-        start = self._begin(jobs)
-        if len(jobs) > 1:
-            try:
-                answers = self.nli.predict([job.pair for job in jobs if job.pair], batch_size=self.batch)
-            except BaseException:  # noqa: BLE001, S110  below, each gets its answer or its error
-                pass
-            else:
-                self._record(jobs, "predict", start)
-                for job, answer in zip(jobs, answers, strict=True):
-                    job.future.set_result(answer)
-                return
-        for job in jobs:
-            self._alone(job, "predict")
-
-    def _alone(self, job: _Job, kind: str) -> None:
-        start = self._begin([job])
-        try:
-            answer = job.work(self.nli)
-        except BaseException as error:  # noqa: BLE001  it belongs to the request
-            self._record([job], kind, start)
-            _fail(job, error)
-        else:
-            self._record([job], kind, start)
-            job.future.set_result(answer)
-
-    def _begin(self, jobs: Sequence[_Job]) -> float:
         self._running, self._until = jobs, time.monotonic() + self.deadline
-        return time.perf_counter()
+        start, answers, failure = time.perf_counter(), [], None
+        try:
+            if len(jobs) > 1:
+                answers = self.nli.predict([job.pair for job in jobs if job.pair], batch_size=self.batch)
+            else:
+                answers = [jobs[0].work(self.nli)]
+        except BaseException as error:  # noqa: BLE001  it belongs to the request
+            failure = error
+        if failure is not None and len(jobs) > 1:
+            for job in jobs:
+                self._compute([job], kind)
+            return
+        self._record(jobs, kind, start)
+        if failure is not None:
+            _fail(jobs[0], failure)
+            return
+        for job, answer in zip(jobs, answers, strict=True):
+            job.future.set_result(answer)
 
     def _record(self, jobs: Sequence[_Job], kind: str, start: float) -> None:
         seconds = time.perf_counter() - start

@@ -43,13 +43,7 @@ bearer = HTTPBearer(auto_error=False, description="The token of --token-file.")
 
 
 def problem(status: int, error: object, headers: Mapping[str, str] | None = None) -> Response:
-    """An error as every route answers it: `{"error": "one line"}`.
-
-    Args:
-        status: of HTTP.
-        error: its text.
-        headers: of the response.
-    """
+    """An error as every route answers it: `{"error": "one line"}`."""
     text = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
     return JSONResponse({"error": text}, status, headers)
 

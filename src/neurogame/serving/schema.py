@@ -75,11 +75,6 @@ class Options(BaseModel):
 class Question(Options, Pair):
     """A pair that is to be explained."""
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Premise and hypothesis."""
-        return self.premise, self.hypothesis
-
 
 class TextQuestion(Options):
     """A single text that is to be explained; the model's explainer must have been fitted on such."""
@@ -87,11 +82,6 @@ class TextQuestion(Options):
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "The plot is thin, but I loved it."}]})
 
     text: Text = Field(description="What is read.")
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The text alone."""
-        return (self.text,)
 
 
 def _tag(body: Any) -> str:

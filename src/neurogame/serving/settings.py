@@ -49,22 +49,18 @@ class Settings:
         for name in ("timeout", "deadline", "patience"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} = {getattr(self, name)} must be a number of seconds > 0")
-        if self.token is not None:
-            _check_token(self.token)
+        if self.token is not None:  # which no message repeats
+            if len(self.token) < SHORTEST:
+                raise ValueError(f"the token has {len(self.token)} characters; at least {SHORTEST} are needed: {_MAKE}")
+            if not _TOKEN.fullmatch(self.token):
+                more = "more than letters, digits and ._~+/-, which a header cannot hold"
+                raise ValueError(f"the token holds {more}: {_MAKE}")
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"origin {origin!r:.80} is none; one looks like https://example.org, without a path")
 
 
 DEFAULT = Settings()
-
-
-def _check_token(token: str) -> None:
-    """Refuse what can be guessed or cannot be sent; the token itself is never repeated."""
-    if len(token) < SHORTEST:
-        raise ValueError(f"the token has {len(token)} characters; at least {SHORTEST} are needed: {_MAKE}")
-    if not _TOKEN.fullmatch(token):
-        raise ValueError(f"the token holds more than letters, digits and ._~+/-, which a header cannot hold: {_MAKE}")
 
 
 def token_of(file: Path | None) -> str | None:

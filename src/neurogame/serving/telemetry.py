@@ -13,8 +13,9 @@ import time
 import traceback
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -39,25 +40,20 @@ class Metrics:
     """The metrics of one application, in a registry of their own."""
 
     def __init__(self, engine: Engine) -> None:
-        self.registry = registry = CollectorRegistry()
-        self.requests = Counter("neurogame_requests", "Requests answered.", ["route", "status"], registry=registry)
-        self.seconds = Histogram(
-            "neurogame_request_seconds", "From head to last byte.", ["route"], buckets=_SECONDS, registry=registry
-        )
-        self.rejected = Counter(
-            "neurogame_rejected", "Requests turned away before the model saw them.", ["reason"], registry=registry
-        )
-        self.model_seconds = Histogram(
-            "neurogame_model_seconds", "Per piece of work.", ["work"], buckets=_SECONDS, registry=registry
-        )
-        self.batch = Histogram("neurogame_batch_pairs", "Pairs per forward pass.", buckets=_PAIRS, registry=registry)
-        self.active = Gauge("neurogame_active_requests", "Requests under way.", registry=registry)
-        queue = Gauge("neurogame_queue_length", "Requests that wait for the model.", registry=registry)
-        queue.set_function(lambda: len(engine))
-        ready = Gauge("neurogame_ready", "1 while requests are welcome: loaded, not draining.", registry=registry)
+        self.registry = CollectorRegistry()
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        times = partial(Histogram, registry=self.registry)
+        self.requests = counter("neurogame_requests", "Requests answered.", ["route", "status"])
+        self.seconds = times("neurogame_request_seconds", "From head to last byte.", ["route"], buckets=_SECONDS)
+        self.rejected = counter("neurogame_rejected", "Requests turned away before the model saw them.", ["reason"])
+        self.model_seconds = times("neurogame_model_seconds", "Per piece of work.", ["work"], buckets=_SECONDS)
+        self.batch = times("neurogame_batch_pairs", "Pairs per forward pass.", buckets=_PAIRS)
+        self.active = gauge("neurogame_active_requests", "Requests under way.")
+        gauge("neurogame_queue_length", "Requests that wait for the model.").set_function(lambda: len(engine))
+        ready = gauge("neurogame_ready", "1 while requests are welcome: loaded, not draining.")
         ready.set_function(lambda: engine.status == "ready")
-        Gauge("neurogame_info", "Always 1.", ["version"], registry=registry).labels(__version__).set(1)
-        ProcessCollector(registry=registry)
+        gauge("neurogame_info", "Always 1.", ["version"]).labels(__version__).set(1)
+        ProcessCollector(registry=self.registry)
         engine.observe = self.worked
 
     def worked(self, work: str, jobs: int, seconds: float) -> None:
@@ -143,16 +139,12 @@ def log_to_stderr() -> Iterator[None]:
     """Write our log and uvicorn's warnings to stderr as JSON lines; the loggers are restored afterwards."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
-    levels = {log: logging.INFO, logging.getLogger("uvicorn.error"): logging.WARNING}
-    before = [(logger, logger.level, logger.propagate) for logger in levels]
-    for logger, level in levels.items():
-        logger.addHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = False
-    try:
-        yield
-    finally:
-        for logger, level, propagate in before:
-            logger.removeHandler(handler)
+    with ExitStack() as undo:
+        for logger, level in ((log, logging.INFO), (logging.getLogger("uvicorn.error"), logging.WARNING)):
+            undo.callback(setattr, logger, "propagate", logger.propagate)
+            undo.callback(logger.setLevel, logger.level)
+            undo.callback(logger.removeHandler, handler)
+            logger.addHandler(handler)
             logger.setLevel(level)
-            logger.propagate = propagate
+            logger.propagate = False
+        yield
