@@ -256,8 +256,8 @@ class Explainer:
         papers = {name: getattr(self, name) for name in _PAPERS}
         papers |= {"options": dict(self.options), "record": dict(self.record)}
         with atomic_folder(folder, last=CONFIG) as fresh:
-            save_file(weights, Path(fresh) / WEIGHTS, metadata={"format": "pt"})
-            (Path(fresh) / CONFIG).write_text(json.dumps(papers, indent=1) + "\n", encoding="utf-8")
+            save_file(weights, fresh / WEIGHTS, metadata={"format": "pt"})
+            (fresh / CONFIG).write_text(json.dumps(papers, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> "Explainer":
