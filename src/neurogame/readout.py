@@ -164,8 +164,8 @@ def _sampled(
         total = R @ (_norm(anchor + V.sum(1)) - _norm(anchor))
         size = (R.abs().unsqueeze(-1) * V.norm(dim=-1)).sum(1)  # (labels, players)
         phi = balanced(phi, total, size)
-    numbers = (x.double() for x in (phi.value, beta.value, J, phi.se, beta.se))
-    return LabelValues(*numbers, exact=False, samples=samples)
+    phi_value, beta_value, J, phi_se, beta_se = (x.double() for x in (phi.value, beta.value, J, phi.se, beta.se))
+    return LabelValues(phi_value, beta_value, J, phi_se, beta_se, exact=False, samples=samples)
 
 
 def _sums(

@@ -68,8 +68,9 @@ def score(ex: Explanation, i: int) -> str:
 def plus_minus(ex: Explanation, i: int) -> str:
     """± the standard error of a word's score; empty where there is none, or the score is exact."""
     errors = ex.diagnostics.get("shapley_se")
-    shown = errors is not None and errors[i] is not None and not ex.diagnostics.get("exact")
-    return f" ± {errors[i]:.{digits([ex._largest])}f}" if shown else ""
+    if errors is None or errors[i] is None or ex.diagnostics.get("exact"):
+        return ""
+    return f" ± {errors[i]:.{digits([ex._largest])}f}"
 
 
 def unread(ex: Explanation) -> set[int]:

@@ -8,7 +8,7 @@ the model but hidden states and logits, so any sequence classifier of transforme
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -85,9 +85,17 @@ class Observed:
 
     def split(self, count: int) -> tuple["Observed", "Observed"]:
         """All but the last `count` texts, and these."""
-        columns = (self.states, self.word_of, self.members, self.logits)
-        first, last = ([column[part] for column in columns] for part in (slice(-count), slice(-count, None)))
-        return Observed(*first, self.empty, self.rivals), Observed(*last, self.empty, self.rivals)
+        first, last = (
+            replace(
+                self,
+                states=self.states[part],
+                word_of=self.word_of[part],
+                members=self.members[part],
+                logits=self.logits[part],
+            )
+            for part in (slice(-count), slice(-count, None))
+        )
+        return first, last
 
     def batch(self, rows: Sequence[int]) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """(states, members by token, players, real tokens) as a `GroundedGame` takes them, and logits; padded."""

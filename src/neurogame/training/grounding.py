@@ -93,7 +93,7 @@ def grounding_loss(
     word_of, real = word_of[rows], inputs["attention_mask"][rows].bool()
     _, stays = draw_words(word_of, real, count, section.law, draws)
     columns = [name for name in ("input_ids", "token_type_ids") if name in inputs]
-    repeated = {name: inputs[name][rows].repeat(count, 1) for name in columns}
+    repeated: dict[str, Tensor] = {name: inputs[name][rows].repeat(count, 1) for name in columns}
     parts = removal.remove(repeated, stays.transpose(0, 1).flatten(0, 1), real.repeat(count, 1))
     options = {name: inputs[name] for name in ("generator",) if name in inputs}
     answers = model(**parts, **options)["logits"].float().unflatten(0, (count, len(rows))).transpose(0, 1)

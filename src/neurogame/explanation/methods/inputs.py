@@ -91,7 +91,11 @@ def _estimate(v: InputGame, n: int, question: Question) -> Attribution:
         raise ValueError(f"samples = {passes}: method = 'input' needs at least {least} forward passes for {n} words")
     fit = regression.estimate(v, n, pairs=passes // 2 - 1, seed=question.seed)
     phi, beta, J = fit.shapley, fit.banzhaf, fit.interactions
-    diagnostics = {"exact": False, "coalitions": fit.coalitions, "couplings": "none" if J is None else "pairs"}
+    diagnostics: dict[str, Any] = {
+        "exact": False,
+        "coalitions": fit.coalitions,
+        "couplings": "none" if J is None else "pairs",
+    }
     diagnostics |= {"shapley_ess": 2.0 * phi.ess, "banzhaf_ess": 2.0 * beta.ess}  # a row is a pair of coalitions
     diagnostics["interactions_se"] = fit.interactions_se
     errors = {"shapley_se": phi.se, "banzhaf_se": beta.se}

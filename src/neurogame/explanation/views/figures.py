@@ -52,7 +52,7 @@ def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = No
     if goal is not None:
         figure_format(goal)
     check(ex, kind)
-    options = {"lines.scale_dashes": False}  # dashes as long on a thick line as on a thin one
+    options: dict[str, Any] = {"lines.scale_dashes": False}  # dashes as long on a thick line as on a thin one
     options |= {"svg.fonttype": "none", "svg.hashsalt": "neurogame"}  # text as text, the same ids in every file
     with warnings.catch_warnings(), need("matplotlib", "explain").rc_context(options):
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # such letters are drawn as boxes
@@ -175,7 +175,10 @@ def _network(ex: Explanation) -> Any:
         bend = DRAWING.bend / 2
         curve = paths.Path([a, (bend * (a[0] + b[0]), bend * (a[1] + b[1])), b], [1, 3, 3])
         share = abs(pair.value / lines[0].value)
-        look = {"edgecolor": FOR if pair.value > 0 else AGAINST, "linestyle": "-" if pair.value > 0 else (0, (3, 2))}
+        look: dict[str, Any] = {
+            "edgecolor": FOR if pair.value > 0 else AGAINST,
+            "linestyle": "-" if pair.value > 0 else (0, (3, 2)),
+        }
         axes.add_patch(patches.PathPatch(curve, fill=False, linewidth=0.6 + 3 * share, alpha=0.3 + 0.6 * share, **look))
     for i, (x, y) in places.items():
         axes.plot(x, y, "o", color=FOR if shares[i] > 0 else AGAINST, markersize=3 + 4 * abs(shares[i]))
