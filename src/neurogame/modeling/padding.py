@@ -53,7 +53,7 @@ def restore_order(game: Record, back: Int[Tensor, "batch tokens"]) -> Record:
 def _reordered(record: Any, back: Int[Tensor, "batch tokens"], fields: str = "") -> Any:
     """A record with the named fields in another order of tokens, and its couplings, where there are any."""
     tensors = {name: getattr(record, name) for name in fields.split()}
-    moved = {name: None if x is None else gather_tokens(x, back) for name, x in tensors.items()}
+    moved: dict[str, Any] = {name: None if x is None else gather_tokens(x, back) for name, x in tensors.items()}
     if getattr(record, "coupling", None) is not None:
         moved["coupling"] = permute_tokens(record.coupling, back.unsqueeze(1))
     return replace(record, **moved)
