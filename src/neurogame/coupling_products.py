@@ -13,20 +13,23 @@ def matvec(coupling: Coupling | Factors, x: Float[Tensor, "... tokens"]) -> Floa
     """Σ_j J_ij x_j."""
     if coupling is None:
         return torch.zeros_like(x)
-    column = x.unsqueeze(-1)
-    if isinstance(coupling, Tensor):
-        product: Tensor = coupling @ column
-        return product.squeeze(-1)
-    return linear_product(coupling if isinstance(coupling, tuple) else coupling.factors, column).squeeze(-1)
+    if isinstance(coupling, LinearCoupling):
+        coupling = coupling.factors
+    if isinstance(coupling, tuple):
+        return linear_product(coupling, x.unsqueeze(-1)).squeeze(-1)
+    product: Tensor = coupling @ x.unsqueeze(-1)
+    return product.squeeze(-1)
 
 
 def squared_matvec(coupling: Coupling | Factors, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
     """Σ_j J_ij² x_j."""
     if coupling is None:
         return torch.zeros_like(x)
-    if isinstance(coupling, Tensor):
-        return (coupling.square() @ x.unsqueeze(-1)).squeeze(-1)
-    return linear_squared(coupling if isinstance(coupling, tuple) else coupling.factors, x)
+    if isinstance(coupling, LinearCoupling):
+        coupling = coupling.factors
+    if isinstance(coupling, tuple):
+        return linear_squared(coupling, x)
+    return (coupling.square() @ x.unsqueeze(-1)).squeeze(-1)
 
 
 def masked(coupling: Coupling, mask: Bool[Tensor, "... tokens"] | None) -> Coupling:
@@ -50,8 +53,11 @@ def factors(coupling: Coupling) -> tuple[Tensor, ...]:
 def flat(coupling: Tensor | LinearCoupling, batch: torch.Size) -> tuple[tuple[int, int], list[Tensor]]:
     """(dim, samples) and five factors [rows, …] for the compiled loops; samples < 0 says the first is a matrix."""
     axes = (2, 0, 2, 1, 1) if isinstance(coupling, LinearCoupling) else (2,)  # of a factor, behind the batch
-    tails = [(t, t.shape[t.dim() - k :]) for t, k in zip(factors(coupling), axes, strict=True)]
-    flat = [t.expand(*batch, *tail).reshape(batch.numel(), *tail).contiguous() for t, tail in tails]
+    tails = [t.shape[t.dim() - k :] for t, k in zip(factors(coupling), axes, strict=True)]
+    flat = [
+        t.expand(*batch, *tail).reshape(batch.numel(), *tail).contiguous()
+        for t, tail in zip(factors(coupling), tails, strict=True)
+    ]
     if isinstance(coupling, LinearCoupling):
         return (coupling.V.shape[-1], coupling.delta.shape[-2]), flat
     return (0, -1), flat * 5

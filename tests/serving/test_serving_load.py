@@ -456,7 +456,7 @@ def test_what_is_no_http_is_refused_like_anything_else():
     with serving(Held()) as (_, connect, _):
         found = everything(connect(b"nonsense\r\n\r\n")).decode()
         assert found.startswith("HTTP/1.1 400 Bad Request\r\n")
-        assert "X-Content-Type-Options: nosniff" in found
+        assert "x-content-type-options: nosniff" in found.lower()
         assert json.loads(found.partition("\r\n\r\n")[2]) == {"error": "Invalid HTTP request received."}
 
 
