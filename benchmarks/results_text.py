@@ -86,8 +86,8 @@ OOD = """## Out of domain
 
 ### The default model
 
-The model that comes with the package ([how it was trained](training.md)), whole sets. ECE: {bins} bins of equal width;
-the temperature is in the weights.
+The model that comes with the package ([how it was trained](training.md)), whole sets. ECE: {bins} bins of equal width,
+of the probabilities as they are → with a temperature fitted on the other half of the same set, which users do not have.
 
 {default}
 

@@ -42,10 +42,9 @@ def figures(report: Report, *before: dict[str, str]) -> str:
     """A row per data set."""
     rows = []
     for row in report.rows:
-        trust = row.calibration.after or row.calibration.before
         cells = [NAMES.get(row.data, row.data), str(row.n), accuracy(row), against(row)]
         cells += [known.get(row.data, "–") for known in before]
-        rows.append([*cells, f"{100 * trust.ece:.1f}"])
+        rows.append([*cells, f"{100 * row.calibration.before.ece:.1f}"])  # the temperature is in the weights
     return pipes(["data", "pairs", "accuracy, %", "target", *BEFORE, "ECE, points"], rows)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 
 from neurogame import embedded
 
@@ -30,8 +30,11 @@ def pack(source: Path, target: Path, texts: dict[str, str]) -> None:
         raise ValueError(f"{lost[0]} does not fit into float16: {weights[lost[0]].abs().max():.3g} is beyond 65504")
     target.mkdir(parents=True)
     save_file(narrow, target / embedded.WEIGHTS, metadata={"format": "pt"})
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(source / name, target / name)
+    shutil.copy(source / "tokenizer_config.json", target)
+    tokenizer = AutoTokenizer.from_pretrained(source).backend_tokenizer
+    tokenizer.no_truncation()  # what its last call asked for is no property of a tokenizer
+    tokenizer.no_padding()
+    tokenizer.save(str(target / "tokenizer.json"))
     config = AutoConfig.from_pretrained(source)
     config.dtype = torch.float32
     config.save_pretrained(target)

@@ -115,6 +115,16 @@ class Case:
         """The set of so many words on the path."""
         return tuple(sorted(self.path[0][self.game.players - size :]))
 
+    def spans(self, words: tuple[int, ...]) -> bool:
+        """Whether a set has words of every text: what one text of a pair says alone is no reason for a reader."""
+        sides, read = self.reading.units.sides, self.reading.units.read
+        return {sides[read[i]] for i in words} == {sides[i] for i in read}
+
+    @cached_property
+    def spanning(self) -> int:
+        """The size of the smallest set on the path that has words of every text."""
+        return next(size for size in range(1, self.game.players + 1) if self.spans(self.last(size)))
+
     @cached_property
     def singles(self) -> list[int]:
         """Words to take out one by one: those that the game finds likely to swing; of a score, to change it most."""
@@ -131,7 +141,8 @@ class Case:
             return []
         n, half = self.game.players, max(1, self.game.players // 2)
         least, sure, kept = (self.least(margin) or n for margin in (self.floor, self.floor + MARGIN, 0.0))
-        sizes = [least, sure, half, (min(sure, half) + half) // 2, (kept + half) // 2, (half + n) // 2]
+        sizes = [least, max(least, self.spanning), sure, half, (min(sure, half) + half) // 2]
+        sizes += [(kept + half) // 2, (half + n) // 2]
         return [self.last(size) for size in dict.fromkeys(min(max(size, 1), n) for size in sizes)][:SETS]
 
     @property
@@ -147,6 +158,8 @@ class Case:
         """Swing words and rationale on the word of the game alone."""
         swing = self._swings(range(self.game.players), self.without)
         size = self.least(self.floor + MARGIN) if self.decides else None
+        if size is not None and self.spanning <= self.game.players // 2:
+            size = max(size, self.spanning)
         rationale = None if size is None else self.last(size)
         return Claims(tuple(swing), rationale, {"checked": False, "check_passes": 0, "swing_to": [*swing.values()]})
 
@@ -179,13 +192,16 @@ class Case:
         }
 
     def _shortest(self, answers: Float[Tensor, "sets labels"]) -> tuple[int, ...] | None:
-        """The shortest set that holds the floor; if it has more than half of the words, the shortest that decides."""
+        """The shortest set that holds the floor; if it has more than half of the words, the shortest that decides.
+
+        Of sets with at most half of the words, one with words of every text comes first.
+        """
         if not self.sets:
             return None
         tried, few = list(zip(self.sets, self.margin(answers).tolist(), strict=True)), self.game.players // 2
         firm, weak = ([words for words, margin in tried if margin > least] for least in (self.floor, 0.0))
         short = [words for words in firm if len(words) <= few] or [words for words in weak if len(words) <= few]
-        return min(short or firm or weak, key=len, default=None)
+        return min([words for words in short if self.spans(words)] or short or firm or weak, key=len, default=None)
 
     def _missed(self, answers: Float[Tensor, "sets labels"]) -> dict[str, Any]:
         """How far a fitted game is off on the sets that were tried, and whether that is more than it usually was.
