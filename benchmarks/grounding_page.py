@@ -84,7 +84,7 @@ def accuracy(whole: Record, name: str) -> Figure | None:
     return {"value": percent * (given["grounded"] - given["shipped"]), "low": None, "high": None}
 
 
-# what of results/explanations_NAME.json is a target: metric, ours, theirs, relation, bound
+# what of the results of `deleted` is a target: metric, ours, theirs, relation, bound
 COMPARISONS = (
     ("comprehensiveness", "decision", "kernelshap", "≥", 0.0),
     ("sufficiency", "decision", "kernelshap", "≤", 0.0),
@@ -109,8 +109,8 @@ SHOWN = (
 
 
 def deleted(name: str, folder: Path = RESULTS) -> Record | None:
-    """What `neurogame benchmark explanations` found for a name; None: nothing yet."""
-    return read(folder / f"explanations_{name}.json")
+    """What benchmarks/explanations.py measured for a name; None: nothing yet. "readout" is the embedded model."""
+    return read(folder / ("explanations.json" if name == "readout" else f"explanations_{name}.json"))
 
 
 def compared(name: str, metric: str, ours: str, theirs: str) -> Figure | None:

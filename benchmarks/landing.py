@@ -64,7 +64,7 @@ def _short(value: float) -> str:
 def main() -> None:
     """Read, write both pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--explanations", type=Path, default=RESULTS / "explanations_readout.json")
+    parser.add_argument("--explanations", type=Path, default=RESULTS / "explanations.json")
     parser.add_argument("--grounding", type=Path, default=RESULTS / "grounding.json")
     parser.add_argument("--root", type=Path, default=RESULTS.parent)
     args = parser.parse_args()

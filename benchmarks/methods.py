@@ -14,9 +14,9 @@ from neurogame.explanation.measured import FILE
 from neurogame.writing import write_text
 
 SOURCES = {  # by the kind of model, the present one first: which file, and what the model is called
-    "readout": ("explanations_readout.json", "the embedded model"),
+    "readout": ("explanations.json", "the embedded model"),
     "explainer": ("explanations_explainer.json", "the first model that shipped, with an explainer"),
-    "head": ("explanations.json", "the first model that shipped"),
+    "head": ("explanations_first.json", "the first model that shipped"),
 }
 
 
