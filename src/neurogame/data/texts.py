@@ -94,7 +94,7 @@ def is_single(path: str | PathLike[str], columns: Mapping[str, str] | None = Non
     if not Path(file).is_file():
         return False
     header: list[tuple[str, ...]] = []
-    with suppress(*DAMAGE), open_file(file) as lines:  # whoever reads the rows reports where the file breaks off
+    with suppress(*DAMAGE), open_file(file) as lines:  # the reader of the rows reports where the file breaks off
         for _, record in islice(records(lines, kind_of(file), header.append), 1):
             if isinstance(record, dict):
                 header.append(tuple(record))
