@@ -22,11 +22,11 @@ from common import RESULTS, encoder, named, progress, show
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import neurogame
+from neurogame._common.records import plain
 from neurogame.about import machine
 from neurogame.grounding.explainer import Explainer
 from neurogame.grounding.fitting import fit_quality, observe
 from neurogame.modeling.loading import quiet
-from neurogame.records import plain
 from neurogame_bench.any_classifier import tasks
 from neurogame_bench.any_classifier.bench import Bench
 from neurogame_bench.any_classifier.parts import JUDGED, LIMITS, PARTS

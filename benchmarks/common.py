@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from neurogame._common.records import plain
 from neurogame.about import machine
-from neurogame.records import plain
 from neurogame_bench.study import progress, write
 
 __all__ = ["RESULTS", "Clock", "arguments", "encoder", "named", "portable", "progress", "save", "show"]

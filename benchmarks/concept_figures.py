@@ -15,8 +15,8 @@ from common import Clock, progress, save
 from torch import Tensor
 
 from neurogame import exact, ising, load
+from neurogame._common.extras import need
 from neurogame.evaluation.figures import COLOURS
-from neurogame.extras import need
 from neurogame.values import l1_normalise
 
 FIGURES = Path(__file__).resolve().parent.parent / "docs" / "figures"

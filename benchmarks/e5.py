@@ -22,7 +22,7 @@ import torch
 from common import progress
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from neurogame.extras import need
+from neurogame._common.extras import need
 from neurogame.modeling.loading import quiet
 
 SHA256 = "e35d844db522a4507b944c9c21b95ff3406ddbbe90aae1d0d5077049912ae35a"

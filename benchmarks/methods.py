@@ -10,8 +10,8 @@ from typing import Any
 
 from common import RESULTS, progress
 
+from neurogame._common.writing import write_text
 from neurogame.explanation.measured import FILE
-from neurogame.writing import write_text
 
 SOURCES = {  # by the kind of model, the present one first: which file, and what the model is called
     "readout": ("explanations.json", "the embedded model"),

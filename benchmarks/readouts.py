@@ -24,7 +24,7 @@ import torch
 from common import Clock, progress, save, show
 
 from neurogame import embedded
-from neurogame._types import Float, Tensor
+from neurogame._common.types import Float, Tensor
 from neurogame.data import load as load_data
 from neurogame.grounding import GroundedGame, Observed, fit_games, fit_quality, observe
 from neurogame.grounding.texts import as_pairs

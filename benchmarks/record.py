@@ -20,8 +20,8 @@ import torch
 from common import RESULTS, Clock, progress, save
 from rich.console import Console
 
+from neurogame._common.writing import write_text
 from neurogame.about import machine
-from neurogame.writing import write_text
 from neurogame_bench import self_attention
 
 FIGURES = {

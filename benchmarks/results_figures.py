@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from neurogame._common.extras import need
 from neurogame.evaluation.figures import COLOURS
-from neurogame.extras import need
 from neurogame_bench.study import Record
 
 _GREY = "0.6"

@@ -34,10 +34,10 @@ from common import arguments, show
 from torch import Tensor, nn
 
 from neurogame import NeuroGameSelfAttention
+from neurogame._common.extras import need
+from neurogame._common.writing import save_figure
 from neurogame.data import generate, load
-from neurogame.extras import need
 from neurogame.labels import LABELS
-from neurogame.writing import save_figure
 from neurogame_bench.effects import t_interval
 from neurogame_bench.study import Record, Study, Task, chosen
 

@@ -19,8 +19,8 @@ from self_attention import KEYS, Block, Job, Network, Setting, sequences
 from torch import Tensor
 
 from neurogame import QueryGames, exact
-from neurogame.extras import need
-from neurogame.writing import save_figure
+from neurogame._common.extras import need
+from neurogame._common.writing import save_figure
 from neurogame_bench.pages import update
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

@@ -10,8 +10,8 @@ with tokenizer and labels), `opening` (the way to one), `grounding` (v(C) is wha
 
 from typing import TYPE_CHECKING
 
-from neurogame import _registering
-from neurogame._lazy import lazy
+from neurogame._common import registering
+from neurogame._common.lazy import lazy
 
 if TYPE_CHECKING:
     from neurogame import exact, game, ising, sampling, values
@@ -112,4 +112,4 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy(__name__, _LATER | {name: name for name in _MODULES})
-_registering.with_transformers()
+registering.with_transformers()

@@ -12,8 +12,8 @@ from rich.table import Table
 
 import neurogame
 from neurogame import embedded, kernels
-from neurogame.extras import EXTRAS, install_line, installed
-from neurogame.printing import printable
+from neurogame._common.extras import EXTRAS, install_line, installed
+from neurogame._common.printing import printable
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 

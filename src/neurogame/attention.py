@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from neurogame import ising, sampling
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
+from neurogame._common.validation import as_mask, check_choice, check_count, check_norms, check_vectors, full_precision
 from neurogame.couplings import LinearCoupling, permute_tokens
 from neurogame.game import Nonlinearity, safe_divide
 from neurogame.ising import Coupling, Gradient, Method, SpinState
-from neurogame.validation import as_mask, check_choice, check_count, check_norms, check_vectors, full_precision
 from neurogame.values import Couplings, Estimator, GameValues, estimate, l1_normalise
 
 Anchor = Literal["learned", "cls"]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from neurogame._common.validation import check_count
 from neurogame.data.columnar import as_json
 from neurogame.data.pairs import DataError, Malformed, Pair
 from neurogame.data.reading import Row, Rule
@@ -23,7 +24,6 @@ from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, Prediction, load
 from neurogame.opening import Backend
 from neurogame.prediction import one_by_one, probability_columns
-from neurogame.validation import check_count
 
 _RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one row
 

@@ -20,12 +20,12 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame import labels
-from neurogame._types import Float, Tensor
+from neurogame._common.types import Float, Tensor
+from neurogame._common.validation import check_count
 from neurogame.data.batching import EncodedDataset, collate, encode, sorted_batches
 from neurogame.data.pairs import Pair
 from neurogame.modeling.checking import ModelError, check_labels, no_panic
 from neurogame.outputs import Output, Outputs, output_of
-from neurogame.validation import check_count
 
 MAX_LENGTH = 128  # tokens of a pair, where neither the tokenizer nor the model says how many it takes
 Progress = Callable[[int], object]  # called with the number of pairs just done

@@ -2,7 +2,7 @@
 
 import torch
 
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
 from neurogame.couplings import LinearCoupling, linear_product, linear_squared
 
 Coupling = Tensor | LinearCoupling | None

@@ -23,10 +23,10 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from neurogame import kernels
-from neurogame._types import Bool, Float, Int, Tensor
+from neurogame._common.types import Bool, Float, Int, Tensor
+from neurogame._common.validation import exporting, mapped, transformed
 from neurogame.game import Nonlinearity, of_norm, safe_divide, safe_sqrt
 from neurogame.marginals import Toggles
-from neurogame.validation import exporting, mapped, transformed
 
 _BLOCK_ELEMENTS = 1 << 18  # pairs computed at once, 1 MB a temporary
 _EXPORTED_SAMPLES = 8  # at once in an exported graph: fewer make it long, more take memory

@@ -11,9 +11,9 @@ from typing import Literal
 
 import torch
 
-from neurogame._types import Bool, Float, Shaped, Tensor
+from neurogame._common.types import Bool, Float, Shaped, Tensor
+from neurogame._common.validation import as_anchor, check_choice, check_leading, check_positive, check_vectors
 from neurogame.game import Nonlinearity, gibbs, value
-from neurogame.validation import as_anchor, check_choice, check_leading, check_positive, check_vectors
 
 __all__ = ["banzhaf", "gibbs", "interactions", "marginals", "shapley", "value_table"]
 

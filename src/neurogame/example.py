@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from neurogame import exact, ising
-from neurogame._types import Tensor
+from neurogame._common.types import Tensor
 from neurogame.values import Estimator, GameValues, estimate_game
 
 WORDS = ("not", "good", "movie")

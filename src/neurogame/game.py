@@ -12,8 +12,8 @@ from typing import Literal
 
 import torch
 
-from neurogame._types import Bool, Float, Tensor
-from neurogame.validation import check_choice, check_leading, check_positive, check_vectors, transformed
+from neurogame._common.types import Bool, Float, Tensor
+from neurogame._common.validation import check_choice, check_leading, check_positive, check_vectors, transformed
 
 Nonlinearity = Literal["identity", "relu", "tanh", "square"]
 

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from neurogame import exact, ising
-from neurogame._types import Bool, Float, Tensor
-from neurogame.validation import check_positive
+from neurogame._common.types import Bool, Float, Tensor
+from neurogame._common.validation import check_positive
 
 EXACT = 16  # coupled words up to which all configurations are enumerated
 _BLOCK = 1 << 12  # configurations evaluated at once

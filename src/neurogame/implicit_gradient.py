@@ -10,9 +10,9 @@ from typing import Any, Literal
 import torch
 from torch.autograd.function import once_differentiable
 
-from neurogame._types import Float, Tensor
+from neurogame._common.types import Float, Tensor
+from neurogame._common.validation import reads_values
 from neurogame.coupling_products import Coupling, Factors, matvec, squared_matvec
-from neurogame.validation import reads_values
 
 Method = Literal["mean_field", "tap"]
 _CG_STEPS = 40

@@ -22,16 +22,8 @@ from typing import Literal
 import torch
 
 from neurogame import kernels
-from neurogame._types import Bool, Float, Int, Tensor
-from neurogame.coupling_products import Coupling as Coupling
-from neurogame.coupling_products import factors, flat, masked, matvec, squared_matvec
-from neurogame.couplings import LinearCoupling
-from neurogame.implicit_gradient import Method as Method
-from neurogame.implicit_gradient import at_fixed_point
-from neurogame.spectrum import power_norms as power_norms
-from neurogame.spectrum import schatten_radius as schatten_radius
-from neurogame.spectrum import spectral_radius as spectral_radius
-from neurogame.validation import (
+from neurogame._common.types import Bool, Float, Int, Tensor
+from neurogame._common.validation import (
     as_mask,
     check_choice,
     check_count,
@@ -41,6 +33,14 @@ from neurogame.validation import (
     mapped,
     reads_values,
 )
+from neurogame.coupling_products import Coupling as Coupling
+from neurogame.coupling_products import factors, flat, masked, matvec, squared_matvec
+from neurogame.couplings import LinearCoupling
+from neurogame.implicit_gradient import Method as Method
+from neurogame.implicit_gradient import at_fixed_point
+from neurogame.spectrum import power_norms as power_norms
+from neurogame.spectrum import schatten_radius as schatten_radius
+from neurogame.spectrum import spectral_radius as spectral_radius
 
 Gradient = Literal["implicit", "unrolled"]
 

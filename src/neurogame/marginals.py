@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from neurogame import exact, kernels
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
 from neurogame.game import Nonlinearity, of_norm, safe_divide, safe_sqrt
 
 Game = Callable[[Tensor], Tensor]

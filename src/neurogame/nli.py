@@ -12,6 +12,7 @@ import torch
 from tqdm.auto import tqdm
 
 from neurogame import opening
+from neurogame._common.writing import atomic_folder
 from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, checked_pairs, is_single, max_length
 from neurogame.data.words import Spans
 from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
@@ -25,7 +26,6 @@ from neurogame.grounding.texts import as_texts
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import no_bar
 from neurogame.opening import Backend
-from neurogame.writing import atomic_folder
 
 __all__ = ["MAX_LENGTH", "NLI", "Backend", "ModelError", "OnnxNLI", "Prediction", "Progress", "load", "max_length"]
 

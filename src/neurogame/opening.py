@@ -17,13 +17,13 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 import neurogame.modeling  # noqa: F401  registers the models with the Auto classes
 from neurogame import embedded
+from neurogame._common.places import folder_of
+from neurogame._common.validation import check_choice
 from neurogame.classifier import Classifier
 from neurogame.export import folder as exports
 from neurogame.export.runtime import OnnxModel
 from neurogame.modeling.checking import ModelError, short
 from neurogame.modeling.loading import load_shipped, load_tokenizer, load_trained
-from neurogame.places import folder_of
-from neurogame.validation import check_choice
 
 Backend = Literal["torch", "onnx"]
 C = TypeVar("C", bound=Classifier)

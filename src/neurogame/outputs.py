@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import torch
 
-from neurogame._types import Float, Tensor
-from neurogame.validation import check_choice
+from neurogame._common.types import Float, Tensor
+from neurogame._common.validation import check_choice
 
 Output = Literal["softmax", "sigmoid", "multi_label", "regression"]
 NOT = "not "

@@ -6,7 +6,7 @@ are those of `nn.MultiheadAttention`: True closes, numbers are added.
 
 import torch
 
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
 
 CLOSED = -1e4  # a number at or below it closes the token
 

@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from neurogame import __version__
+from neurogame._common.extras import need
+from neurogame._common.printing import printable
+from neurogame._common.validation import check_count
 from neurogame.data import columnar
 from neurogame.data.formats import COLUMNAR, kind_of
 from neurogame.data.pairs import DataError, Pair
 from neurogame.data.reading import OnError, iterate
-from neurogame.extras import need
 from neurogame.jobs import parts, tables
 from neurogame.jobs.parts import Part, PartError, Shard
 from neurogame.jobs.source import Reading, Rows, file_digest, fingerprint, is_damage, repeatable
 from neurogame.modeling.checking import ModelError
 from neurogame.nli import NLI, Prediction, Progress
-from neurogame.printing import printable
-from neurogame.validation import check_count
 
 __all__ = ["CHUNK", "FORMATS", "Done", "PartError", "Shard", "already", "check", "predict_file"]
 CHUNK = 1024  # rows that are read, sorted by length and predicted together

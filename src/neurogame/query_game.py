@@ -24,8 +24,8 @@ import torch
 from torch.autograd import Function
 from torch.nn import functional
 
-from neurogame._types import Bool, Float, Tensor
-from neurogame.validation import full_precision, transformed
+from neurogame._common.types import Bool, Float, Tensor
+from neurogame._common.validation import full_precision, transformed
 
 _BLOCK = 1 << 20  # attention weights held at once on the path that keeps none: 4 MB, which caches hold
 

@@ -31,11 +31,11 @@ import torch
 from torch import nn
 
 from neurogame import exact, ising, kernels, sampling
-from neurogame._types import Bool, Float, Int, Shaped, Tensor
+from neurogame._common.types import Bool, Float, Int, Shaped, Tensor
+from neurogame._common.validation import check_choice, check_count, full_precision
 from neurogame.couplings import pair_couplings
 from neurogame.game import safe_sqrt
 from neurogame.marginals import toggle
-from neurogame.validation import check_choice, check_count, full_precision
 from neurogame.values import Mean, estimate, l1_normalise
 
 Spins = Literal["none", "gate"]

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import torch
 
-from neurogame._types import Bool, Float, Int, Tensor
+from neurogame._common.types import Bool, Float, Int, Tensor
 
 Law = Literal["shapley", "banzhaf"]
 T = TypeVar("T")

@@ -17,11 +17,11 @@ from torch import nn
 from torch.nn.functional import linear
 
 from neurogame import ising, query_game
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
+from neurogame._common.validation import check_count, full_precision
 from neurogame.ising import SpinState
 from neurogame.players import CLOSED, attention_bias, nested_like, padded, playing
 from neurogame.query_game import QueryGame
-from neurogame.validation import check_count, full_precision
 
 CONVERGED = 0.1  # residual in spins, 0.05 in α
 

@@ -3,11 +3,11 @@
 import torch
 
 from neurogame import kernels, sampling
-from neurogame._types import Float, Tensor
+from neurogame._common.types import Float, Tensor
+from neurogame._common.validation import differentiated, traced
 from neurogame.coupling_products import Coupling, factors, flat
 from neurogame.couplings import LinearCoupling
 from neurogame.game import safe_divide, safe_sqrt
-from neurogame.validation import differentiated, traced
 
 _DENSE_EIGENVALUES = 1024  # up to this n an operator is formed to read its spectral radius off exactly
 _POWER_STEPS = 500

@@ -25,7 +25,17 @@ from typing import Literal
 import torch
 
 from neurogame import sampling
-from neurogame._types import Float, Tensor
+from neurogame._common.types import Float, Tensor
+from neurogame._common.validation import (
+    as_anchor,
+    as_mask,
+    check_choice,
+    check_count,
+    check_norms,
+    check_positive,
+    check_vectors,
+    full_precision,
+)
 from neurogame.couplings import LinearCoupling, linear_couplings, pair_couplings
 from neurogame.game import Nonlinearity, value
 from neurogame.marginals import (
@@ -39,16 +49,6 @@ from neurogame.marginals import (
     toggle_game,
     walk,
     walk_game,
-)
-from neurogame.validation import (
-    as_anchor,
-    as_mask,
-    check_choice,
-    check_count,
-    check_norms,
-    check_positive,
-    check_vectors,
-    full_precision,
 )
 
 Estimator = Literal["paired", "algorithm1"]

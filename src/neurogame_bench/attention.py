@@ -19,10 +19,10 @@ from rich.table import Table
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
+from neurogame._common.extras import need
+from neurogame._common.writing import save_figure
 from neurogame.about import machine
 from neurogame.attention import NeuroGameAttention
-from neurogame.extras import need
-from neurogame.writing import save_figure
 from neurogame_bench import self_attention
 from neurogame_bench.self_attention import attention_alone, timed_pass
 from neurogame_bench.timing import Progress, Run, interleaved, peak_memory

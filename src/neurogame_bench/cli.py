@@ -19,7 +19,7 @@ _verb = partial(common.verb, group="benchmark ")
 
 def _measure(name: str, figure: Path | None, *, as_json: bool, **options: Any) -> None:
     """Run `neurogame_bench.NAME`: progress to stderr, the table or JSON to stdout, the figure to its file."""
-    from neurogame.writing import figure_format
+    from neurogame._common.writing import figure_format
 
     module = import_module(f"neurogame_bench.{name}")
     if figure is not None:

@@ -14,11 +14,11 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
+from neurogame._common.extras import need
+from neurogame._common.writing import save_figure
 from neurogame.about import machine
 from neurogame.couplings import LinearCoupling
-from neurogame.extras import need
 from neurogame.values import estimate
-from neurogame.writing import save_figure
 from neurogame_bench.timing import Progress
 
 LENGTHS = (8, 16, 32, 64, 128, 256, 512)

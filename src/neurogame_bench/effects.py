@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neurogame._common.extras import need
 from neurogame.evaluation.alignment import Array, Booleans
 from neurogame.evaluation.metrics import percentiles
-from neurogame.extras import need
 from neurogame_bench.intervals import Interval, resampled, rows_drawn
 from neurogame_bench.study import Record
 

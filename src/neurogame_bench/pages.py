@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from neurogame.writing import write_text
+from neurogame._common.writing import write_text
 
 
 def pipes(head: Sequence[str], cells: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
+from neurogame._common.records import plain
+from neurogame._common.writing import write_text
 from neurogame.about import machine
-from neurogame.records import plain
-from neurogame.writing import write_text
 
 Record = dict[str, Any]
 Task = tuple[str, int]  # row, seed

@@ -15,11 +15,11 @@ from rich.table import Table
 from torch import Tensor
 from transformers import BertConfig
 
+from neurogame._common.extras import need
+from neurogame._common.writing import save_figure
 from neurogame.about import machine
-from neurogame.extras import need
 from neurogame.modeling import NeuroGameConfig, NeuroGameForSequenceClassification
 from neurogame.modeling.configuration import Head
-from neurogame.writing import save_figure
 from neurogame_bench.timing import Progress, Run, seconds_each
 
 BATCH = 64

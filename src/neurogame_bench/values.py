@@ -44,8 +44,8 @@ import numpy as np
 import torch
 
 from neurogame import exact
-from neurogame._types import Bool, Float, Tensor
-from neurogame.extras import need
+from neurogame._common.extras import need
+from neurogame._common.types import Bool, Float, Tensor
 from neurogame.game import value
 from neurogame.values import estimate, estimate_game
 from neurogame_bench.values_view import figure, table

@@ -6,7 +6,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from neurogame.extras import need
+from neurogame._common.extras import need
 from neurogame_bench import values as benchmark
 
 BUDGETS = (4, 8)

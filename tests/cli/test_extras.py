@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from neurogame import extras
+from neurogame._common import extras
 from neurogame.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ class Installed:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The package as if it lay in site-packages."""
     place = tmp_path / "lib" / "site-packages"
-    monkeypatch.setattr(extras, "__file__", str(place / "neurogame" / "extras.py"))
+    monkeypatch.setattr(extras, "__file__", str(place / "neurogame" / "_common" / "extras.py"))
     return place
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from sklearn import metrics as reference
 
+from neurogame._common.records import restore
 from neurogame.evaluation import calibration, metrics
 from neurogame.evaluation.alignment import align
 from neurogame.evaluation.calibration import COLDEST, HOTTEST, calibrate, cross_fit, fit_temperature, halves
@@ -18,7 +19,6 @@ from neurogame.evaluation.comparison import compare, mcnemar
 from neurogame.evaluation.metrics import by, score, wilson
 from neurogame.evaluation.predictions import Predictions
 from neurogame.labels import LABELS, NON_ENTAILMENT
-from neurogame.records import restore
 
 TWO_WAY = ("entailment", NON_ENTAILMENT)
 

@@ -10,7 +10,7 @@ import tiny
 from rich.console import Console
 from typer.testing import CliRunner
 
-from neurogame import printing
+from neurogame._common import printing
 from neurogame.cli import app
 from neurogame.explanation import Explanation, summary
 from neurogame.explanation.views import terminal

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from support import in_one_line
 
+from neurogame._common.records import plain
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
 from neurogame.data.reading import iterate
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.views.page import fragment, page
 from neurogame.labels import LABELS, NON_ENTAILMENT
 from neurogame.nli import Prediction
-from neurogame.records import plain
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt", ".json")
 SEEDS = [

@@ -13,11 +13,11 @@ from support import HOSTILE, changed, fuzz, scraps, spots, texts, tried, unicode
 
 import neurogame
 from neurogame import data, labels
+from neurogame._common.printing import cut, printable
 from neurogame.data.pairs import DataError
 from neurogame.data.rationales import parse
 from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.modeling.baselines.word_vectors import read_vectors
-from neurogame.printing import cut, printable
 
 lines = st.lists(
     st.sampled_from([*targets.SEEDS, *(word.encode() for word in targets.WORDS), b"\n", b"\t", b",", b'"', b"{", b"}"])

@@ -13,19 +13,7 @@ import neurogame
 
 SOURCE = Path(neurogame.__file__).parent
 ROOMS = (
-    (
-        "_types",
-        "_lazy",
-        "_registering",
-        "extras",
-        "places",
-        "printing",
-        "validation",
-        "writing",
-        "records",
-        "labels",
-        "embedded",
-    ),  # tools
+    ("_common", "labels", "embedded"),  # tools
     ("game", "sampling", "kernels", "marginals", "couplings", "values", "exact"),  # the paper: games
     ("coupling_products", "spectrum", "implicit_gradient", "ising", "attention"),  # and spins
     ("query_game", "players", "self_attention"),

@@ -11,12 +11,12 @@ import tiny
 import torch
 from typer.testing import CliRunner
 
+from neurogame._common.writing import atomic_file, atomic_folder, save_figure, write_text
 from neurogame.cli import app
 from neurogame.data import Pair, PairDataset
 from neurogame.evaluation import Report, evaluate
 from neurogame.explanation import collection
 from neurogame.nli import NLI, load
-from neurogame.writing import atomic_file, atomic_folder, save_figure, write_text
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="faults are made with what Linux has")
 DISK_FULL = ("No space left on device", "File too large")

@@ -30,9 +30,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from neurogame import extras
-from neurogame.places import folder_of
-from neurogame.printing import printable
+from neurogame._common import extras
+from neurogame._common.places import folder_of
+from neurogame._common.printing import printable
 
 _OPTIONS = tomllib.loads(resources.files("neurogame.cli").joinpath("options.toml").read_text(encoding="utf-8"))
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from neurogame import extras
+from neurogame._common import extras
+from neurogame._common.places import check_page
+from neurogame._common.printing import cut
 from neurogame.cli import common
-from neurogame.places import check_page
-from neurogame.printing import cut
 
 if TYPE_CHECKING:
     from neurogame.nli import NLI
@@ -77,8 +77,8 @@ def explain(
     if html is not None:
         check_page(html.expanduser())
     _check(opening, method)
+    from neurogame._common.validation import check_choice
     from neurogame.explanation.views import figures
-    from neurogame.validation import check_choice
 
     common.begin()
     check_choice("kind", kind, figures.Kind)

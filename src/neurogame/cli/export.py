@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from neurogame import extras as extras_of
+from neurogame._common import extras as extras_of
 from neurogame.cli import common
 
 

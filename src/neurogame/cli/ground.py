@@ -45,11 +45,11 @@ def ground(
     keep = place.with_name(f"{place.name}.passes")
     _check_resume(keep, resume=resume)
     pairs = [text for name in data for text in _texts(name, reading)]
+    from neurogame._common.validation import check_choice
     from neurogame.data.removal import Mode  # torch comes here, after everything that may be missing
     from neurogame.grounding.explainer import MOST_HELD_OUT
     from neurogame.grounding.explainer import ground as fit
     from neurogame.nli import load
-    from neurogame.validation import check_choice
 
     common.begin()
     check_choice("removal", removal, Mode)

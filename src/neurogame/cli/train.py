@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from neurogame import extras
+from neurogame._common import extras
 from neurogame.cli import common
 
 

@@ -6,7 +6,7 @@ asked for.
 
 from typing import TYPE_CHECKING
 
-from neurogame._lazy import lazy
+from neurogame._common.lazy import lazy
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair, PairDataset, concatenate
 from neurogame.data.rationales import Rationale, rationales  # not later: the module and the function share a name
 from neurogame.data.reading import iterate, read

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from neurogame._common.extras import need
+from neurogame._common.records import plain
 from neurogame.data.pairs import DataError
-from neurogame.extras import need
-from neurogame.records import plain
 
 _ROWS = 1024  # in memory at a time
 

@@ -20,10 +20,10 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from neurogame._common.records import unique_keys
 from neurogame.data import columnar
 from neurogame.data.columnar import Columns, TruncatedFileError
 from neurogame.data.pairs import DataError
-from neurogame.records import unique_keys
 
 Kind = Literal["csv", "tsv", "json", "parquet", "arrow"]
 Record = tuple[int, dict[str, Any] | str]

@@ -12,8 +12,8 @@ from functools import cached_property
 from random import Random
 from typing import Any, overload
 
+from neurogame._common.printing import printable
 from neurogame.labels import LABELS, NON_ENTAILMENT
-from neurogame.printing import printable
 
 
 class DataError(ValueError):

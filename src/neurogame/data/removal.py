@@ -16,8 +16,8 @@ from typing import Literal
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from neurogame._types import Bool, Int, Tensor
-from neurogame.validation import check_choice
+from neurogame._common.types import Bool, Int, Tensor
+from neurogame._common.validation import check_choice
 
 Mode = Literal["delete", "mask", "pad"]
 

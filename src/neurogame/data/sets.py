@@ -14,12 +14,12 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from neurogame._common.extras import need
 from neurogame.data import fragments
 from neurogame.data.formats import STDIN, kind_of
 from neurogame.data.grammar import generate
 from neurogame.data.pairs import DataError, Malformed, Pair, PairDataset, concatenate
 from neurogame.data.reading import LabelNames, OnError, Row, Rule, check_limit, collect, read
-from neurogame.extras import need
 
 ROOT_VARIABLE = "NEUROGAME_DATA"
 TABLES = tomllib.loads((files(__package__) / "sets.toml").read_text(encoding="utf-8"))

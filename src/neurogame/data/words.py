@@ -23,7 +23,7 @@ from typing import Any, Literal
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from neurogame._types import Float, Int, Tensor
+from neurogame._common.types import Float, Int, Tensor
 from neurogame.modeling.checking import no_panic
 
 Level = Literal["word", "token", "sentence", "span"]

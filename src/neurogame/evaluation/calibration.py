@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from neurogame._common.records import plain
+from neurogame._common.validation import check_count, check_positive
 from neurogame.evaluation.alignment import Aligned, Array, Booleans, Indices
-from neurogame.records import plain
-from neurogame.validation import check_count, check_positive
 
 COLDEST, HOTTEST = 0.05, 20.0  # where a fit stops: separable data want T = 0, useless logits T = ∞
 

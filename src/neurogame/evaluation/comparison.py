@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from neurogame._common.records import plain
+from neurogame._common.validation import check_count
 from neurogame.evaluation.metrics import bootstrap, percentiles
 from neurogame.evaluation.predictions import Predictions
-from neurogame.records import plain
-from neurogame.validation import check_count
 
 EXACT_BELOW = 25  # discordant pairs: below, the χ² approximation is too coarse
 

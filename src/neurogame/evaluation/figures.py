@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from neurogame._common.extras import need
+from neurogame._common.writing import save_figure
 from neurogame.evaluation.report import Report, Row
-from neurogame.extras import need
-from neurogame.writing import save_figure
 
 # Okabe and Ito: colour-blind safe
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from neurogame._common.printing import printable
+from neurogame._common.records import plain
+from neurogame._common.validation import check_count
 from neurogame.evaluation.alignment import Aligned, Array, Booleans, align, ordered
 from neurogame.evaluation.calibration import Bin, confidence
-from neurogame.printing import printable
-from neurogame.records import plain
-from neurogame.validation import check_count
 
 LEVEL = 0.95  # of every interval
 _Z = 1.959963984540054  # Φ⁻¹(.975)

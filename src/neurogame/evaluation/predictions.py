@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neurogame._common.writing import atomic_folder
 from neurogame.evaluation.alignment import Aligned, align
-from neurogame.writing import atomic_folder
 
 if TYPE_CHECKING:
     from neurogame.evaluation.report import Report

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 import torch
 from rich.console import RenderableType
 
+from neurogame._common.records import plain, restore
+from neurogame._common.validation import check_count
 from neurogame.evaluation import views
 from neurogame.evaluation.alignment import align, counts_as, ordered
 from neurogame.evaluation.calibration import Calibration, calibrate, fit_temperature
 from neurogame.evaluation.comparison import Comparison, check_same_data, compare
 from neurogame.evaluation.metrics import Group, Scores, by, score_aligned
 from neurogame.evaluation.predictions import Predictions, load_predictions, read_report, write_report
-from neurogame.records import plain, restore
-from neurogame.validation import check_count
 
 GROUPS = (("heuristic", "label"), ("round",))  # HANS, ANLI: reported where the pairs have these extras
 

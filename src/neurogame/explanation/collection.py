@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from neurogame import __version__
+from neurogame._common.extras import need
+from neurogame._common.records import plain
+from neurogame._common.writing import naming_errors
 from neurogame.classifier import Classifier, Progress, is_single
 from neurogame.data.columnar import as_json
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair
@@ -28,12 +31,9 @@ from neurogame.explanation.reading import Question
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.summary import counted
 from neurogame.explanation.views.index import draw
-from neurogame.extras import need
 from neurogame.jobs import parts, tables
 from neurogame.jobs.parts import Part, Shard
 from neurogame.jobs.source import Reading, file_digest, fingerprint, is_damage, repeatable
-from neurogame.records import plain
-from neurogame.writing import naming_errors
 
 LINES = "explanations.jsonl"
 _ALONE = Shard()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurogame.extras import need
+from neurogame._common.extras import need
 
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from neurogame import labels
+from neurogame._common.records import plain
 from neurogame.classifier import Classifier, check_unicode
 from neurogame.data.words import Level, cut_words
 from neurogame.explanation.methods import METHODS, best, grounded, methods_for, named
@@ -18,7 +19,6 @@ from neurogame.explanation.methods.layer import mechanism
 from neurogame.explanation.reading import Attribution, Question, Reading, drafts, forward, is_grounded, read_games
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.temperature import FOLLOWING, heated
-from neurogame.records import plain
 
 RECOVERABLE = (ArithmeticError, LookupError, RuntimeError, ValueError)  # of one pair; the others go on
 TOGETHER = 32  # pairs that share passes: enough for full batches, few to lose in a file that is interrupted

@@ -18,7 +18,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from neurogame import outputs
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
+from neurogame._common.validation import check_choice, check_count
 from neurogame.attention import NeuroGameOutput
 from neurogame.classifier import Classifier, Prediction
 from neurogame.data.batching import collate, padding_right, sorted_batches
@@ -28,7 +29,6 @@ from neurogame.grounding.game import WordGame
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pooling, pooling_of
 from neurogame.readout import GameTerms
-from neurogame.validation import check_choice, check_count
 
 UPDATES = 64  # of the mean field, beyond which its path is no longer told
 between_passes: ContextVar[Callable[[], object]] = ContextVar("between_passes", default=lambda: None)

@@ -14,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neurogame._common.places import check_page
+from neurogame._common.records import plain
+from neurogame._common.writing import write_text
 from neurogame.classifier import Prediction
 from neurogame.explanation import summary
 from neurogame.hamiltonian import Hamiltonian
-from neurogame.places import check_page
-from neurogame.records import plain
-from neurogame.writing import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

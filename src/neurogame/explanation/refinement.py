@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from neurogame import exact
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
 from neurogame.explanation.reading import Question
 from neurogame.explanation.removal import InputGame
 from neurogame.grounding.game import WordGame

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import torch
 
 from neurogame import sampling
-from neurogame._types import Bool, Float, Int, Tensor
+from neurogame._common.types import Bool, Float, Int, Tensor
 
 ENOUGH = 2.0  # effective rows per unknown from which on nothing is shrunk
 RIDGES = torch.logspace(-10, 1, 34, dtype=torch.float64)  # in units of the largest squared singular value

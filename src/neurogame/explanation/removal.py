@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from neurogame._types import Bool, Float, Int, Tensor
+from neurogame._common.types import Bool, Float, Int, Tensor
+from neurogame._common.validation import check_count
 from neurogame.data.batching import sorted_batches
 from neurogame.data.removal import Mode, Removal
 from neurogame.explanation.reading import Question, Reading
 from neurogame.modeling.checking import ModelError
-from neurogame.validation import check_count
 
 BATCH = 64  # inputs per forward pass
 Asked = tuple[Reading, Bool[Tensor, "coalitions read"]]

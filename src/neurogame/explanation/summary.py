@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from neurogame._common.printing import cut
 from neurogame.explanation.cautions import cautions
 from neurogame.outputs import NOT, share_of
-from neurogame.printing import cut
 
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation

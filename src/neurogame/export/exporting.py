@@ -11,7 +11,11 @@ import torch
 
 import neurogame
 from neurogame import sampling
-from neurogame._types import Tensor
+from neurogame._common.extras import need
+from neurogame._common.printing import printable
+from neurogame._common.types import Tensor
+from neurogame._common.validation import check_choice, check_count
+from neurogame._common.writing import atomic_folder
 from neurogame.classifier import Classifier, accepted, is_single
 from neurogame.data.batching import collate
 from neurogame.data.words import tokenize
@@ -19,10 +23,6 @@ from neurogame.export import folder as folders
 from neurogame.export.folder import Drawn, Extra, GameRecord, Manifest
 from neurogame.export.graph import Bank, ExportError, FittedGames, Graph, extras_of, has_readout, program, samples_of
 from neurogame.export.runtime import OnnxModel
-from neurogame.extras import need
-from neurogame.printing import printable
-from neurogame.validation import check_choice, check_count
-from neurogame.writing import atomic_folder
 
 Quantize = Literal["int8"]
 TOLERANCE = 1e-4  # how far the graph may be from torch, per unit of what it computes (at least 1)

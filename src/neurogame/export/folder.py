@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from neurogame._common.records import restore, unique_keys
 from neurogame.embedded import digest
 from neurogame.modeling.checking import ModelError, short
-from neurogame.records import restore, unique_keys
 
 FORMAT, VERSION = "neurogame-onnx", 1
 MODEL, CONFIG, GAME, TOKENIZER = "model.onnx", "config.json", "game.json", "tokenizer.json"

@@ -21,11 +21,11 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from neurogame import sampling
-from neurogame._types import Tensor
+from neurogame._common.extras import need
+from neurogame._common.types import Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling
 from neurogame.export.folder import TERMS, Extra
-from neurogame.extras import need
 from neurogame.modeling.baselines.dam import WordPairModel
 from neurogame.modeling.checking import short
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, SpinsOutput, SpinsPooling, pooling_of

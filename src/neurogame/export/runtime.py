@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from neurogame._types import Tensor
+from neurogame._common.extras import need
+from neurogame._common.types import Tensor
 from neurogame.export import folder as folders
 from neurogame.export.folder import Manifest
-from neurogame.extras import need
 from neurogame.modeling.checking import ModelError, short
 from neurogame.readout import GameTerms
 

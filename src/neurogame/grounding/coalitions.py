@@ -17,8 +17,8 @@ from typing import Literal
 
 import torch
 
-from neurogame._types import Bool, Float, Int, Tensor
-from neurogame.validation import check_choice, check_count
+from neurogame._common.types import Bool, Float, Int, Tensor
+from neurogame._common.validation import check_choice, check_count
 
 Law = Literal["mixed", "shapley", "banzhaf", "deletion"]
 

@@ -25,7 +25,9 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame import __version__
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
+from neurogame._common.validation import check_choice, check_count
+from neurogame._common.writing import atomic_folder
 from neurogame.classifier import MAX_LENGTH, Classifier
 from neurogame.data.removal import Mode
 from neurogame.data.words import Level
@@ -41,8 +43,6 @@ from neurogame.modeling.checking import UNLOADABLE, ModelError, short
 from neurogame.modeling.configuration import read_layers
 from neurogame.outputs import Output
 from neurogame.readout import GameTerms
-from neurogame.validation import check_choice, check_count
-from neurogame.writing import atomic_folder
 
 CONFIG, WEIGHTS = "explainer.json", "explainer.safetensors"
 _PAPERS = ("layers", "removal", "digest", "output", "parts", "level")  # of explainer.json, with `options` and `record`

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import torch
 
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
+from neurogame._common.validation import check_choice
 from neurogame.data.removal import Mode
 from neurogame.data.words import Level
 from neurogame.export import folder as folders
@@ -13,7 +14,6 @@ from neurogame.grounding.game import Source, WordGame
 from neurogame.modeling.checking import ModelError, short
 from neurogame.outputs import Output
 from neurogame.readout import GameTerms
-from neurogame.validation import check_choice
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from neurogame._types import Bool, Float, Int, Tensor
+from neurogame._common.types import Bool, Float, Int, Tensor
 from neurogame.classifier import accepted
 from neurogame.data.batching import padding_right, sorted_batches
 from neurogame.data.removal import Mode, Removal

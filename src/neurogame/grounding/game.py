@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
 from neurogame.data.removal import Mode
 from neurogame.readout import SAMPLES, GameTerms, LabelValues, label_values
 

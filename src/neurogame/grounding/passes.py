@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors.torch import load, save
 
-from neurogame._types import Tensor
+from neurogame._common.types import Tensor
 from neurogame.jobs import parts
 from neurogame.jobs.parts import Mark, Part, Shard
 

@@ -13,7 +13,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
-from neurogame._types import Bool, Int, Tensor
+from neurogame._common.types import Bool, Int, Tensor
 from neurogame.data.batching import collate, sorted_batches
 from neurogame.data.removal import Removal
 from neurogame.data.words import Level, read_words

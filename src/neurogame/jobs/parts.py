@@ -24,9 +24,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from neurogame._common.writing import sync
 from neurogame.data.pairs import DataError
 from neurogame.jobs import tables
-from neurogame.writing import sync
 
 
 class PartError(DataError):

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from neurogame._types import Tensor
+from neurogame._common.types import Tensor
 from neurogame.classifier import Classifier
 from neurogame.data.formats import DAMAGE, STDIN
 from neurogame.data.pairs import DataError, Malformed, Pair

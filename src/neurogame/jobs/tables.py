@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from neurogame._common.extras import need
 from neurogame.data.columnar import as_json
-from neurogame.extras import need
 
 FORMATS = (".parquet", ".arrow")
 _ROWS = "neurogame.rows"  # digest of the rows of the source

@@ -25,9 +25,9 @@ from pathlib import Path
 
 import torch
 
-from neurogame._types import Tensor
-from neurogame.validation import transformed
-from neurogame.writing import atomic_file
+from neurogame._common.types import Tensor
+from neurogame._common.validation import transformed
+from neurogame._common.writing import atomic_file
 
 _HERE = Path(__file__).parent
 # Sums may be reordered (that is what vectorises them); NaN and infinity keep their meaning.

@@ -5,7 +5,7 @@ Importing this package registers them with transformers' Auto classes; a model i
 
 from typing import TYPE_CHECKING
 
-from neurogame._lazy import lazy
+from neurogame._common.lazy import lazy
 from neurogame.modeling.baselines import DamConfig, EsimConfig
 from neurogame.modeling.configuration import NeuroGameConfig
 from neurogame.modeling.registration import register

@@ -18,10 +18,10 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import sdpa_mask
 
-from neurogame._types import Float, Tensor
+from neurogame._common.types import Float, Tensor
+from neurogame._common.validation import check_count, full_precision
 from neurogame.players import as_bias, count_players
 from neurogame.query_game import QueryGame
-from neurogame.validation import check_count, full_precision
 
 NAME = "neurogame"  # of the implementation, and of what a layer carries
 ENTRY = "neurogame_attention"  # of the configuration: the model was swapped, and with which options

@@ -21,9 +21,9 @@ from transformers import AutoConfig
 from transformers.initialization import no_init_weights
 
 from neurogame import attention
+from neurogame._common.printing import printable
+from neurogame._common.records import unique_keys
 from neurogame.labels import spelled
-from neurogame.printing import printable
-from neurogame.records import unique_keys
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 SAFELY: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False}

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from transformers import AutoConfig
 from transformers.configuration_utils import PreTrainedConfig
 
+from neurogame._common.validation import check_choice, check_count, check_positive
 from neurogame.attention import PRESETS, AttentionConfig
 from neurogame.labels import ID2LABEL, LABEL2ID
 from neurogame.modeling.checking import MOST, UNLOADABLE, ModelError, short
 from neurogame.readout import Spins
-from neurogame.validation import check_choice, check_count, check_positive
 
 Head = Literal["neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget"]
 Activation = Literal["gelu", "relu"]

@@ -17,14 +17,14 @@ import torch
 from torch import nn
 
 from neurogame import ising
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.extras import need
+from neurogame._common.types import Bool, Float, Tensor
+from neurogame._common.validation import as_mask, transformed
 from neurogame.attention import NeuroGameAttention, NeuroGameOutput
-from neurogame.extras import need
 from neurogame.ising import SpinState
 from neurogame.modeling.configuration import NeuroGameConfig
 from neurogame.readout import GameTerms, NormGames
 from neurogame.sampling import Randomness
-from neurogame.validation import as_mask, transformed
 from neurogame.values import GameValues, estimate
 
 States = Float[Tensor, "batch tokens dim"]

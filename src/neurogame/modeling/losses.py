@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
-from neurogame._types import Float, Int, Tensor
+from neurogame._common.types import Float, Int, Tensor
 
 
 class Mixup(NamedTuple):

@@ -21,7 +21,7 @@ from torch import nn
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, can_return_tuple
 
-from neurogame._types import Bool, Float, Int, Tensor
+from neurogame._common.types import Bool, Float, Int, Tensor
 from neurogame.attention import NeuroGameAttention, NeuroGameOutput
 from neurogame.modeling.checking import safely
 from neurogame.modeling.configuration import WHERE, NeuroGameConfig

@@ -7,12 +7,12 @@ the real tokens first, neither depends on where the padding is.
 from dataclasses import replace
 from typing import Any
 
-from neurogame._types import Bool, Int, Tensor
+from neurogame._common.types import Bool, Int, Tensor
+from neurogame._common.validation import reads_values
 from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import permute_tokens
 from neurogame.modeling.heads import SpinsOutput
 from neurogame.readout import GameTerms
-from neurogame.validation import reads_values
 
 
 def real_first(real: Bool[Tensor, "batch tokens"]) -> Int[Tensor, "batch tokens"] | None:

@@ -29,12 +29,12 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from neurogame import __version__
+from neurogame._common.printing import cut
 from neurogame.explanation import METHODS, Explanation, best, methods_for, named, summary, what_if
 from neurogame.explanation.measured import about, measured
 from neurogame.explanation.page import page
 from neurogame.modeling.checking import ModelError
 from neurogame.nli import NLI
-from neurogame.printing import cut
 from neurogame.serving import schema
 from neurogame.serving.engine import Answer, BusyError, Engine, Notes
 from neurogame.serving.middleware import RETRY, Access, Guard, Limits, address, bearer, problem

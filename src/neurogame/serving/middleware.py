@@ -18,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from neurogame.printing import cut
+from neurogame._common.printing import cut
 from neurogame.serving.engine import Engine, of_heaviest
 from neurogame.serving.settings import Settings
 from neurogame.serving.telemetry import places, route

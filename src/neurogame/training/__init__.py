@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING
 
-from neurogame._lazy import lazy
+from neurogame._common.lazy import lazy
 
 if TYPE_CHECKING:
     from neurogame.training.config import RunConfig, TrainingError, TrainingSection, read_config

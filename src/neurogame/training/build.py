@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from neurogame._common.places import is_path
 from neurogame.classifier import max_length
 from neurogame.data import DataError, PairDataset, load
 from neurogame.data.batching import EncodedDataset, encode
@@ -24,7 +25,6 @@ from neurogame.modeling.baselines.word_vectors import read_vectors
 from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.configuration import special_token_ids
 from neurogame.modeling.loading import load_classifier, load_tokenizer, load_trained
-from neurogame.places import is_path
 from neurogame.training.config import DataSection, ModelSection, RunConfig
 from neurogame.training.files import ConfigError
 from neurogame.training.grounding import GroundedRows, PairRows, same_labels

@@ -8,8 +8,8 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer_callback import ProgressCallback
 
+from neurogame._common.writing import atomic_folder
 from neurogame.attention import NeuroGameAttention
-from neurogame.writing import atomic_folder
 
 if TYPE_CHECKING:
     from neurogame.training.trainer import NeuroGameTrainer

@@ -7,11 +7,11 @@ from typing import Any
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from neurogame._common.places import is_path
 from neurogame.about import version_of
 from neurogame.data import PairDataset
 from neurogame.evaluation import Report
 from neurogame.evaluation.views import percent
-from neurogame.places import is_path
 from neurogame.training.config import RunConfig, TrainingSection
 
 _LIBRARIES = ("neurogame", "torch", "transformers", "accelerate", "tokenizers")

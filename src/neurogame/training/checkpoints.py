@@ -7,7 +7,7 @@ run can be killed at any moment, and everything to clean up is in one folder.
 import shutil
 from pathlib import Path
 
-from neurogame.writing import sync, sync_folder
+from neurogame._common.writing import sync, sync_folder
 
 UNFINISHED = "unfinished"
 

@@ -21,13 +21,13 @@ from pydantic import (
 )
 from transformers import BertConfig
 
+from neurogame._common.printing import printable
 from neurogame.attention import AttentionConfig
 from neurogame.data.removal import Mode
 from neurogame.grounding.coalitions import Law
 from neurogame.modeling import DamConfig, EsimConfig, NeuroGameConfig
 from neurogame.modeling.baselines import WordPairConfig
 from neurogame.modeling.configuration import Head
-from neurogame.printing import printable
 from neurogame.training.files import ConfigError, read_mapping
 
 Kind = Literal["neurogame", "transformers", "dam", "esim"]

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from neurogame.extras import need
+from neurogame._common.extras import need
+from neurogame._common.writing import save_figure
 from neurogame.training.callbacks import METRIC
-from neurogame.writing import save_figure
 
 
 def draw(history: list[dict[str, Any]], path: str | Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from neurogame.printing import printable
+from neurogame._common.printing import printable
 
 # what yaml raises over a text: also "2001-99-99", which is no date, "0b_", which is no number, and a thousand brackets
 _NO_YAML = (yaml.YAMLError, ValueError, RecursionError)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from neurogame._types import Bool, Float, Int
+from neurogame._common.types import Bool, Float, Int
 from neurogame.data import PairDataset
 from neurogame.data.batching import EncodedDataset
 from neurogame.data.removal import Removal

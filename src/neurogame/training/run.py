@@ -31,9 +31,10 @@ from tqdm.auto import tqdm
 from transformers import EvalPrediction, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
+from neurogame._common.extras import need
+from neurogame._common.writing import write_text
 from neurogame.data.batching import encode, sorted_batches
 from neurogame.evaluation import Report, evaluate, figures, fit_temperature
-from neurogame.extras import need
 from neurogame.grounding.texts import CollateWords, as_pairs
 from neurogame.modeling import NeuroGameForSequenceClassification
 from neurogame.nli import NLI
@@ -47,7 +48,6 @@ from neurogame.training.grounding import coalition_r2, fit_to_answers
 from neurogame.training.randomness import generator
 from neurogame.training.trainer import NeuroGameTrainer, readable
 from neurogame.training.warm_start import learn_labels
-from neurogame.writing import write_text
 
 _log = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import Dataset, Sampler
 from transformers import Trainer, TrainingArguments
 
+from neurogame._common.writing import UNWRITABLE, reason
 from neurogame.attention import NeuroGameAttention
 from neurogame.data.removal import Removal
 from neurogame.grounding.texts import WORDS
@@ -32,7 +33,6 @@ from neurogame.training.checkpoints import UNFINISHED, checkpoints, delete_unfin
 from neurogame.training.config import TrainingError, TrainingSection
 from neurogame.training.grounding import grounding_loss
 from neurogame.training.randomness import LengthGroupedSampler, derive, generator
-from neurogame.writing import UNWRITABLE, reason
 
 TRAINING_WEIGHTS = "training_weights.safetensors"  # beside model.safetensors, which holds the averaged ones
 

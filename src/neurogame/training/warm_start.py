@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
-from neurogame._types import Bool, Float
+from neurogame._common.types import Bool, Float
 from neurogame.data import PairDataset
 from neurogame.data.batching import padding_right
 from neurogame.data.removal import Removal

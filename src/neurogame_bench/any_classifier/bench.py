@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from neurogame._types import Float, Tensor
+from neurogame._common.types import Float, Tensor
 from neurogame.classifier import Classifier
 from neurogame.data.words import tokenize, units
 from neurogame.explanation import Explanation, pipeline

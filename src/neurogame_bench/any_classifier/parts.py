@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from neurogame import exact
-from neurogame._types import Tensor
+from neurogame._common.records import plain
+from neurogame._common.types import Tensor
 from neurogame.evaluation.alignment import Array
 from neurogame.grounding.fitting import GroundedGame, Observed, fit_games, fit_quality, observe
-from neurogame.records import plain
 from neurogame_bench import intervals
 from neurogame_bench.any_classifier import rivals
 from neurogame_bench.any_classifier.bench import Bench, batched, enumerated

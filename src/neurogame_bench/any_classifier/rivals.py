@@ -19,7 +19,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from neurogame._types import Float, Tensor
+from neurogame._common.extras import need
+from neurogame._common.types import Float, Tensor
 from neurogame.data.removal import Mode
 from neurogame.evaluation.alignment import Array
 from neurogame.explanation.methods import grounded
@@ -27,7 +28,6 @@ from neurogame.explanation.methods.inputs import tree
 from neurogame.explanation.methods.slopes import integrated_gradients
 from neurogame.explanation.reading import Question, Reading
 from neurogame.explanation.removal import InputGame
-from neurogame.extras import need
 
 Index = Literal["banzhaf", "shapley"]
 _NODES = 32  # of the tree that Partition opens at a time

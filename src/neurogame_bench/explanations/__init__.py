@@ -28,12 +28,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from neurogame._common.extras import need
+from neurogame._common.records import plain
+from neurogame._common.validation import check_count
 from neurogame.about import machine
 from neurogame.data import load as load_pairs
-from neurogame.extras import need
 from neurogame.nli import NLI, load
-from neurogame.records import plain
-from neurogame.validation import check_count
 from neurogame_bench import intervals
 from neurogame_bench.explanations.cases import (
     OPTIONS,

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from neurogame._common.extras import need
+from neurogame._common.validation import check_count
 from neurogame.data import Pair, PairDataset, rationales
 from neurogame.evaluation.alignment import Booleans
 from neurogame.explanation import METHODS, Explanation, methods_for
-from neurogame.extras import need
 from neurogame.nli import NLI
-from neurogame.validation import check_count
 from neurogame_bench.faithfulness.plausibility import mean_share, mean_sizes
 
 REFERENCE = "kernelshap"  # whose time is the unit

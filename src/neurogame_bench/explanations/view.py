@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from neurogame.extras import need
-from neurogame.writing import save_figure
+from neurogame._common.extras import need
+from neurogame._common.writing import save_figure
 
 FAITHFULNESS = {
     "comprehensiveness": "comp ↑",

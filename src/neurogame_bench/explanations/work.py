@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from neurogame._common.records import plain
 from neurogame.data import Pair
 from neurogame.data.removal import Mode
 from neurogame.evaluation.alignment import Array, Booleans
 from neurogame.explanation import Explanation, removal
 from neurogame.explanation.reading import Reading, read
 from neurogame.nli import NLI
-from neurogame.records import plain
 from neurogame_bench import intervals
 from neurogame_bench.explanations.cases import (
     FEWEST,

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from neurogame._common.extras import need
 from neurogame.evaluation.alignment import Array
-from neurogame.extras import need
 
 
 def kendall(a: Array, b: Array) -> float:

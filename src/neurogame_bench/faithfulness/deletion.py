@@ -23,9 +23,9 @@ from typing import Literal, cast
 
 import numpy as np
 
+from neurogame._common.validation import check_choice
 from neurogame.evaluation.alignment import Array, Indices
 from neurogame.evaluation.metrics import Counts, macro_f1
-from neurogame.validation import check_choice
 from neurogame_bench.faithfulness.correlation import kendall
 
 Protocol = Literal["eraser", "ferret"]

@@ -18,10 +18,10 @@ from typing import Literal
 
 import numpy as np
 
+from neurogame._common.extras import need
+from neurogame._common.validation import check_choice
 from neurogame.evaluation.alignment import Array, Booleans
 from neurogame.evaluation.metrics import ratio
-from neurogame.extras import need
-from neurogame.validation import check_choice
 from neurogame_bench.faithfulness.deletion import ranking, share
 
 Unit = Literal["document", "pair"]

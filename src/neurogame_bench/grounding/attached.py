@@ -7,7 +7,7 @@ from typing import Any
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from neurogame._types import Tensor
+from neurogame._common.types import Tensor
 from neurogame.grounding import Law
 from neurogame.grounding.explainer import Explainer, ground
 from neurogame.nli import NLI

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
 from neurogame.data import Pair, PairDataset
 from neurogame.data.words import tokenize, units
 from neurogame.explanation import Explanation

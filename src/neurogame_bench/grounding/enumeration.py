@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from neurogame import exact
-from neurogame._types import Tensor
+from neurogame._common.types import Tensor
 from neurogame.data import Pair
 from neurogame.explanation.removal import evaluate
 from neurogame.grounding.coalitions import centred

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from neurogame._types import Tensor
+from neurogame._common.types import Tensor
 from neurogame.evaluation.alignment import Array
 from neurogame_bench import intervals
 from neurogame_bench.study import Record

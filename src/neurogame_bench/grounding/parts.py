@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from neurogame._common.records import plain
 from neurogame.data import PairDataset
-from neurogame.records import plain
 from neurogame_bench.explanations.work import WORD_PAIRS
 from neurogame_bench.grounding import claims, cost, enumeration, r2, rationale, refined, second_order
 from neurogame_bench.grounding.bench import PRECISE, Bench

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from neurogame import exact
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
 from neurogame.data import Pair
 from neurogame.evaluation.alignment import Array
 from neurogame.explanation.removal import evaluate

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from neurogame._types import Tensor
+from neurogame._common.types import Tensor
 from neurogame.data import Pair
 from neurogame.explanation.reading import Question
 from neurogame.explanation.reading import read as read_pair

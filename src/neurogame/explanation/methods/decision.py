@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from neurogame import exact
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
 from neurogame.explanation.methods import grounded
 from neurogame.explanation.reading import Attribution, Passes, Question, Reading, is_grounded
 from neurogame.explanation.removal import InputGame

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from neurogame._types import Bool, Float, Tensor
+from neurogame._common.types import Bool, Float, Tensor
 from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.explanation.refinement import refine
 from neurogame.explanation.removal import InputGame, evaluate_each

@@ -27,12 +27,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from neurogame._types import Float, Tensor
+from neurogame._common.extras import need
+from neurogame._common.types import Float, Tensor
 from neurogame.explanation import regression
 from neurogame.explanation.methods.decision import enumerate_game, swings
 from neurogame.explanation.reading import Attribution, Question, Reading
 from neurogame.explanation.removal import InputGame
-from neurogame.extras import need
 
 EXACT = 10  # words up to which all 2ⁿ coalitions are evaluated
 PASSES = 600  # forward passes beyond that, or three per word if that is more

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from neurogame._types import Float, Tensor
+from neurogame._common.types import Float, Tensor
 from neurogame.attention import NeuroGameOutput
 from neurogame.couplings import LinearCoupling
 from neurogame.data.words import Units

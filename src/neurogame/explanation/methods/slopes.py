@@ -30,9 +30,9 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from neurogame._types import Float, Tensor
+from neurogame._common.extras import need
+from neurogame._common.types import Float, Tensor
 from neurogame.explanation.reading import Attribution, Question, Reading
-from neurogame.extras import need
 from neurogame.modeling.heads import pooling_of
 
 POINTS = 5  # of the integral of "presence"

@@ -19,8 +19,8 @@ import unicodedata
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from neurogame._common.printing import cut
 from neurogame.explanation import summary
-from neurogame.printing import cut
 
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from neurogame._common.extras import need
+from neurogame._common.printing import cut
+from neurogame._common.validation import check_choice
+from neurogame._common.writing import figure_format, save_figure
 from neurogame.explanation import summary
 from neurogame.explanation.views import drawing
 from neurogame.explanation.views.drawing import DRAWING, first_side, paths_of, strongest, words_of
-from neurogame.extras import need
-from neurogame.printing import cut
-from neurogame.validation import check_choice
-from neurogame.writing import figure_format, save_figure
 
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation

@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from neurogame._common.writing import write_text
 from neurogame.explanation import summary
 from neurogame.explanation.record import Explanation
 from neurogame.explanation.views.page import page, render, short, sides
-from neurogame.writing import write_text
 
 PER_PAGE = 100
 

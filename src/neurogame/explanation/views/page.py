@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from neurogame._common.printing import cut, printable
 from neurogame.explanation import summary
 from neurogame.explanation.views.drawing import DRAWING, direction, matrix, network, trajectory
-from neurogame.printing import cut, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

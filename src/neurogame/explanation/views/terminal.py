@@ -18,9 +18,9 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from neurogame._common.printing import cut, printable
 from neurogame.explanation import summary
 from neurogame.explanation.views.drawing import DRAWING
-from neurogame.printing import cut, printable
 
 if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from transformers.configuration_utils import PreTrainedConfig
 
+from neurogame._common.validation import check_choice, check_count, check_positive
 from neurogame.labels import ID2LABEL, LABEL2ID
 from neurogame.modeling.configuration import check_labels_number, paired_labels
-from neurogame.validation import check_choice, check_count, check_positive
 
 Trainable = Literal["all", "missing", "none"]
 

@@ -17,7 +17,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.modeling_utils import PreTrainedModel
 
-from neurogame._types import Bool, Float, Int, Tensor
+from neurogame._common.types import Bool, Float, Int, Tensor
 from neurogame.modeling.baselines.configuration import DamConfig, WordPairConfig
 from neurogame.modeling.baselines.word_embedding import WordEmbedding, embedding_matrix, missing_rows
 from neurogame.modeling.baselines.word_vectors import Source, Vectors, read_vectors

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from neurogame._types import Bool, Float, Int, Tensor
+from neurogame._common.types import Bool, Float, Int, Tensor
 from neurogame.modeling.baselines.configuration import Trainable
 
 

@@ -8,7 +8,7 @@ from tokenizers.models import WordLevel
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from neurogame.validation import check_count
+from neurogame._common.validation import check_count
 
 PAD, UNK, NULL, SEP = "[PAD]", "[UNK]", "[NULL]", "[SEP]"
 

@@ -17,9 +17,9 @@ from typing import IO
 import numpy as np
 import torch
 
-from neurogame._types import Float, Tensor
-from neurogame.extras import need
-from neurogame.validation import check_count
+from neurogame._common.extras import need
+from neurogame._common.types import Float, Tensor
+from neurogame._common.validation import check_count
 
 Source = str | os.PathLike[str]
 Vectors = tuple[list[str], Float[Tensor, "words dim"]]

@@ -44,7 +44,7 @@ def installed(extra: str) -> bool:
 def install_line(extra: str) -> str:
     """The command that adds an extra to this installation: from a clone, from a wheel file, or from the index."""
     origin, source = _origin(), "neurogame"
-    places = [Path(__file__).resolve().parents[2], *([origin] if origin else [])]
+    places = [Path(__file__).resolve().parents[3], *([origin] if origin else [])]
     clone = next((place for place in places if (place / "pyproject.toml").is_file()), None)
     if clone is not None:
         source = "." if clone == Path.cwd() else str(clone)

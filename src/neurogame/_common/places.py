@@ -6,7 +6,7 @@ Looks at paths only, so that a mistyped one is reported before torch is imported
 
 from pathlib import Path
 
-from neurogame.printing import printable
+from neurogame._common.printing import printable
 
 
 def folder_of(name: str | Path) -> Path | None:

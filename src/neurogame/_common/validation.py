@@ -12,7 +12,7 @@ from typing import Any, get_args
 import torch
 from torch.autograd import forward_ad
 
-from neurogame._types import Bool, Tensor
+from neurogame._common.types import Bool, Tensor
 
 exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # torch 2.6 has only the latter
 """Whether `torch.export` makes a graph of free size: no size and no number may be looked at."""
