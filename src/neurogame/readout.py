@@ -444,17 +444,24 @@ class NormGames(nn.Module):
 
 
 class LinearReadout(nn.Module):
-    """logits = b + R v: R [labels, heads] over the values of the norm games, b the logits of a text without words."""
+    """logits = b + R v: R [labels, heads] over the values of the norm games, b the logits of a text without words.
 
-    def __init__(self, heads: int, labels: int) -> None:
+    Args:
+        heads: norm games per text.
+        labels: logits.
+        std: of R at the start.
+    """
+
+    def __init__(self, heads: int, labels: int, *, std: float = 0.3) -> None:
         super().__init__()
+        self.std = std
         self.out = nn.Linear(heads, labels)
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """b = 0."""
-        nn.init.normal_(self.out.weight, std=0.3)
+        """R ~ N(0, std²), b = 0."""
+        nn.init.normal_(self.out.weight, std=self.std)
         nn.init.zeros_(self.out.bias)
 
     @property

@@ -670,3 +670,12 @@ def test_folders_from_before_there_was_a_readout_say_what_they_said(head, tmp_pa
     found = neurogame.load(tmp_path / "old").logits(tiny.PAIRS)
     torch.testing.assert_close(found, torch.tensor(OLD[head]), atol=5e-5, rtol=0)
     assert float(found.std(0).max()) > 1e-2  # they depend on the text
+
+
+@pytest.mark.parametrize("std", [0.3, 0.02])
+def test_the_readout_starts_as_large_as_configured(std):
+    sizes = {"readout_heads": 512, "readout_dim": 3, "readout_width": 16}
+    model = tiny.game_model(readout_std=std, **sizes)
+    assert float(model.classifier.weight.detach().std()) == pytest.approx(std, rel=0.1)
+    with pytest.raises(ValueError, match="readout_std must be > 0"):
+        tiny.game_model(readout_std=0.0)

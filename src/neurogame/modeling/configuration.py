@@ -55,6 +55,8 @@ class NeuroGameConfig(PreTrainedConfig):
         readout_layers: whose states the games read, 0 the embeddings; None: four of them, from first to last.
         readout_heads, readout_dim, readout_width: games per text, numbers per token and game, width of the map before.
         readout_mixing: layers in which tokens look at each other before they become players; 0: none.
+        readout_std: of R before training. Games that learn on a frozen encoder first (`training.grounding.warm_steps`)
+            learn faster from .3; without such a warm start .02 keeps the first logits small enough to train.
         readout_spins: "none", or "gate": V is weighted by the paper's α.
         readout_removal: how words were taken out of the texts that a game readout learned to predict: "delete", "mask"
             or "pad"; explanations check and refine by the same.
@@ -90,6 +92,7 @@ class NeuroGameConfig(PreTrainedConfig):
     readout_dim: int = 4
     readout_width: int = 256
     readout_mixing: int = 1
+    readout_std: float = 0.3
     readout_spins: str = "none"
     readout_removal: str = "delete"
     readout_grounded: bool | None = None
@@ -149,6 +152,7 @@ class NeuroGameConfig(PreTrainedConfig):
         if not 0.0 < self.budget < 1.0:
             raise ValueError(f"budget must be between 0 and 1, the share of tokens that is on, got {self.budget!r}")
         check_positive("temperature", self.temperature)
+        check_positive("readout_std", self.readout_std)
         self._check_readout()
         self.attention_config()
 

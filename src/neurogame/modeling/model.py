@@ -84,7 +84,8 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         self.pooling: Pooling
         self.classifier: FeedForward | LinearReadout
         if config.readout == "game":
-            self.pooling, self.classifier = GamePooling(config), LinearReadout(config.readout_heads, config.num_labels)
+            self.pooling = GamePooling(config)
+            self.classifier = LinearReadout(config.readout_heads, config.num_labels, std=config.readout_std)
         else:
             self.pooling = POOLINGS[config.head](config)
             self.classifier = FeedForward(config, self.pooling.output_size, width(config))
