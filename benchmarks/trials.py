@@ -1,6 +1,7 @@
 """The runs behind docs/training.md in one file: settings, wall time, learning curve, accuracy.
 
-    python benchmarks/trials.py runs/trial-*          # writes results/trials.json
+    python benchmarks/trials.py runs/trial-*                  # writes results/trials.json
+    python benchmarks/trials.py --name heads runs/heads/*     # writes results/heads.json
 
 Each folder is a run of `neurogame train` that has ended; paths of the machine it ran on are left out.
 """
@@ -40,13 +41,14 @@ def main() -> None:
     """Read, print, store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--name", default="trials", help="of the file in results/")
     clock, args = Clock(), parser.parse_args()
     rows = [record(folder) for folder in args.runs]
     shown = [
         {
             "run": row["name"],
             "encoder": row["model"]["encoder"],
-            "head": row["model"]["head"],
+            "head": "game readout" if row["model"]["options"].get("readout") == "game" else row["model"]["head"],
             "pairs": row["pairs"],
             "minutes": (row["training_seconds"] or row["seconds"]) / 60,
             **{f"{name}, %": 100 * accuracy for name, accuracy in row["accuracy"].items()},
@@ -54,7 +56,7 @@ def main() -> None:
         for row in rows
     ]
     show("Trial runs", shown)
-    save("trials", clock(), runs=rows)
+    save(args.name, clock(), runs=rows)
 
 
 if __name__ == "__main__":
