@@ -2,8 +2,9 @@
 
 import copy
 import importlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -125,7 +126,7 @@ def export(
         manifest.logit_error = _compare(OnnxModel(fresh, manifest), batches, expected)
         nli.tokenizer.save_pretrained(fresh)
         if fitted is not None or "game" in extras:
-            folders.write_game(_game_record(nli, fitted), fresh)
+            (fresh / folders.GAME).write_text(json.dumps(asdict(_game_record(nli, fitted))) + "\n", encoding="utf-8")
         manifest.sha256 = folders.sums(fresh)
         size = sum(path.stat().st_size for path in fresh.glob(f"{folders.MODEL}*")) / 1e6
         folders.write(manifest, fresh)
@@ -141,13 +142,11 @@ def _game_record(nli: Classifier, fitted: Any) -> GameRecord:
     """game.json: of the explainer, or of the model's own readout."""
     readout = nli.model.classifier if fitted is None else fitted.game.readout
     R, base = (x.detach().float().cpu().tolist() for x in (readout.weight, readout.base))
-    told: dict[str, Any]
     if fitted is None:
-        config = nli.model.config
-        told = {"removal": config.readout_removal, "r2": config.readout_r2, "grounded": config.readout_grounded}
-        return GameRecord("readout", R, base, **told)
-    told = {name: getattr(fitted, name) for name in ("removal", "output", "parts", "level", "r2", "limit")}
-    return GameRecord("explainer", R, base, **told)
+        about = {name: getattr(nli.model.config, f"readout_{name}") for name in ("removal", "r2", "grounded")}
+        return GameRecord("readout", R, base, **about)
+    about = {name: getattr(fitted, name) for name in ("removal", "output", "parts", "level", "r2", "limit")}
+    return GameRecord("explainer", R, base, **about)
 
 
 def _check(

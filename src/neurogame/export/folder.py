@@ -39,7 +39,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class GameRecord:
-    """game.json: what belongs to the games of a graph, logits(C) = base + readout · v(C), beside V and the anchors."""
+    """game.json: what logits(C) = base + readout · v(C) needs beside V and the anchors, which the graph gives."""
 
     source: str  # "readout" or "explainer"
     readout: list[list[float]]  # R [labels, heads]
@@ -49,7 +49,7 @@ class GameRecord:
     parts: int = 2  # of a text
     level: str = "word"
     r2: float | None = None  # on held-out coalitions of held-out texts
-    limit: float | None = None  # how far it missed the checks of all but a twentieth of them
+    limit: float | None = None  # 95th percentile of its error in the checks of held-out texts
     grounded: bool | None = None  # False: it was never trained to predict the model
 
 
@@ -97,21 +97,8 @@ class Manifest:
 
 
 def write(manifest: Manifest, folder: Path) -> None:
-    """config.json."""
+    """Write config.json."""
     (folder / CONFIG).write_text(json.dumps(manifest.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def write_game(record: GameRecord, folder: Path) -> None:
-    """game.json."""
-    (folder / GAME).write_text(json.dumps(asdict(record)) + "\n", encoding="utf-8")
-
-
-def read_game(folder: Path) -> GameRecord:
-    """game.json of a folder whose checksums `read` has verified."""
-    try:
-        return GameRecord(**json.loads((folder / GAME).read_text(encoding="utf-8"), object_pairs_hook=unique_keys))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise ModelError(f"{folder / GAME} is missing or damaged: {short(error)}; export the model again") from error
 
 
 def sums(folder: Path) -> dict[str, str]:
@@ -155,17 +142,16 @@ def _manifest(path: Path) -> Manifest:
         manifest = restore(Manifest, content)
     except ValueError as error:
         raise ModelError(f"{path} is damaged: {short(error)}; export the model again") from error
-    possible = {
-        "labels": len(manifest.labels) > 0,
-        "max_length": manifest.max_length > 0,
-        "temperature": 0 < manifest.temperature < math.inf,
-        "inputs": "input_ids" in manifest.inputs,
-        "outputs": "logits" in manifest.outputs and set(manifest.outputs) <= set(OUTPUTS),
-        "sha256": MODEL in manifest.sha256,
-    }
-    wrong = next((name for name, is_possible in possible.items() if not is_possible), None)
-    if wrong is not None:
-        raise ModelError(f"{path}: {wrong} = {getattr(manifest, wrong)!r:.60} is not possible; export again")
+    for name, possible in (
+        ("labels", len(manifest.labels) > 0),
+        ("max_length", manifest.max_length > 0),
+        ("temperature", 0 < manifest.temperature < math.inf),
+        ("inputs", "input_ids" in manifest.inputs),
+        ("outputs", "logits" in manifest.outputs and set(manifest.outputs) <= set(OUTPUTS)),
+        ("sha256", MODEL in manifest.sha256),
+    ):
+        if not possible:
+            raise ModelError(f"{path}: {name} = {getattr(manifest, name)!r:.60} is not possible; export again")
     for name in (TOKENIZER, *([GAME] if set(TERMS) & set(manifest.outputs) else [])):
         if name not in manifest.sha256:
             raise ModelError(f"{path}: sha256 has no line for {name}; export again")
