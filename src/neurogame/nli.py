@@ -17,10 +17,9 @@ from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, c
 from neurogame.data.words import Spans
 from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
 from neurogame.explanation import Explanation, Question, explain
-from neurogame.explanation.pipeline import TOGETHER, explain_many, is_batched
 from neurogame.export.folder import WEIGHTS, Manifest
 from neurogame.export.runtime import OnnxModel, TokenWeights
-from neurogame.grounding.explainer import Explainer
+from neurogame.grounding.explainer import Explainer, explain_list
 from neurogame.grounding.exported import ExportedGame
 from neurogame.grounding.texts import as_texts
 from neurogame.modeling.checking import ModelError
@@ -162,15 +161,7 @@ class NLI(Classifier):
         pairs: list[tuple[str, ...]] = as_texts(premise) if single else [*checked_pairs(premise)]
         shown = len(pairs) >= _MANY if show_progress is None else show_progress
         with tqdm(total=len(pairs), unit="text" if single else "pair", disable=not shown) as bar:
-            explanations: list[Explanation] = []
-            some = TOGETHER if is_batched(self, question) else 1
-            for start in range(0, len(pairs), some):
-                for result in explain_many(self, pairs[start : start + some], question):
-                    if isinstance(result, Exception):
-                        raise result
-                    explanations.append(result)
-                    bar.update()
-            return explanations
+            return explain_list(self, pairs, question, bar.update)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Model, tokenizer and configuration as transformers stores them; loads with `load` and the Auto classes.

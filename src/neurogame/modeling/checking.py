@@ -1,9 +1,9 @@
-"""The folder of a model before it is opened: no code in it is run, its sizes fit its weights, its labels are clear.
+"""Checks of a model folder before it is opened: no code in it runs, its sizes fit its weights, its labels are clear.
 
-transformers opens a folder trustingly. An index of shards may point anywhere, and to pickles; a number in
-`config.json` may ask for more memory than there is, long before weights and configuration are compared; an adapter
-or a kernel is fetched from the hub. What is refused here is refused in one line, by `ModelError`. Only local folders
-are looked at; `SAFELY` holds the options that keep `from_pretrained` safe.
+transformers trusts a folder. An index of shards may point to any file, pickles included. A number in `config.json` may
+ask for more memory than there is, before weights and configuration are compared. Adapters and kernels are downloaded
+from the hub. Such folders are refused here, with a `ModelError` of one line. Only local folders are checked; `SAFELY`
+holds the options that keep `from_pretrained` safe.
 """
 
 import json
@@ -27,7 +27,7 @@ from neurogame.labels import spelled
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 SAFELY: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False}
-# what transformers, tokenizers, safetensors and torch raise over a folder that is not as it should be
+# What transformers, tokenizers, safetensors and torch raise when a folder is damaged.
 UNLOADABLE = (
     ArithmeticError,
     AssertionError,
@@ -43,13 +43,13 @@ UNLOADABLE = (
     ValueError,
 )
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
-_RANKS = "shard-*-model-*.safetensors"  # what each process of a distributed run saves for itself
+_RANKS = "shard-*-model-*.safetensors"  # one per process of a distributed run
 _COUNTED = re.compile("layers|group|mixing")  # how often something is built
 _SIZED = re.compile("size|dim|width|heads|labels|spins|vocab")
 _NEEDED = ("hidden_size", "vocab_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 _HARMLESS = {_COUNTED: 1_000, _SIZED: 100_000}  # such a configuration costs little, and the usual checks name the fault
 _SMALL = 50_000_000  # numbers of a model that fits anywhere
-# what costs memory or time in every forward pass and is no size of a weight
+# Limits of fields that cost memory or time in every forward pass but are no size of a weight.
 MOST = {**attention.MOST, "hopfield_steps": 1_000}
 
 
@@ -77,12 +77,7 @@ def no_panic(name: object) -> Iterator[None]:
 
 
 def check_folder(folder: Path, auto: Any) -> None:
-    """Refuse a folder whose weights are no safetensors, or whose configuration does not fit them.
-
-    Args:
-        folder: holds `config.json`.
-        auto: the Auto class of transformers that is going to open it.
-    """
+    """Refuse a folder whose weights are no safetensors, or do not fit its configuration; `auto` is going to open it."""
     config = read_json(folder / CONFIG)
     _refuse_foreign(folder, config)
     shapes = [shape for file in _weights(folder) for shape in _shapes(file)]
@@ -93,16 +88,16 @@ def check_folder(folder: Path, auto: Any) -> None:
             model = auto.from_config(described, trust_remote_code=False)
     except UNLOADABLE as error:
         raise ModelError(f"{folder} cannot be loaded: {short(error)}") from error
-    asked, there = (sum(map(math.prod, sizes)) for sizes in ([p.shape for p in model.parameters()], shapes))
-    if asked > max(2 * there, _SMALL):
+    described_size, stored_size = sum(p.numel() for p in model.parameters()), sum(map(math.prod, shapes))
+    if described_size > max(2 * stored_size, _SMALL):
         raise ModelError(
-            f"{folder}: {CONFIG} describes a model of {asked:,} numbers, its weights hold {there:,}; "
+            f"{folder}: {CONFIG} describes a model of {described_size:,} numbers, its weights hold {stored_size:,}; "
             "is it the configuration of another model?"
         )
 
 
 def refuse_unused(name: Any, unexpected: Iterable[str]) -> None:
-    """Layers beyond those that the configuration counts would be dropped silently, and the answers change."""
+    """Refuse weights of layers that the configuration does not have: transformers would drop them silently."""
     unused = sorted(key for key in unexpected if re.search(r"\.\d+\.", key))
     if unused:
         raise ModelError(
@@ -112,7 +107,7 @@ def refuse_unused(name: Any, unexpected: Iterable[str]) -> None:
 
 
 def refuse_pickles(folder: Path) -> None:
-    """Weights that are only there as a pickle are refused, with the reason."""
+    """Refuse a folder that has its weights as a pickle only."""
     pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     if pickles and not any(folder.glob("*.safetensors")):
         raise ModelError(
@@ -155,7 +150,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _refuse_foreign(folder: Path, config: Mapping[str, Any]) -> None:
-    """What would fetch or read something else than this folder's weights."""
+    """Refuse whatever would make transformers download or read anything but this folder's weights."""
     if (folder / "adapter_config.json").exists():
         raise ModelError(f"{folder} is an adapter to another model; merge the two and save the result")
     if next(folder.glob(_RANKS), None) is not None:

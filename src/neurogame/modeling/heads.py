@@ -73,18 +73,14 @@ class Pooling(nn.Module):
         """Pool the tokens that `real` marks."""
         raise NotImplementedError
 
-    def projections(self) -> tuple[nn.Linear, nn.Linear]:
-        """W_v and W_O of an `additive` head."""
-        raise NotImplementedError
-
     def terms(self, x: States, weights: Weights) -> States:
         """c_i = W_O [w_1i V_1i … w_Hi V_Hi]: what each token adds to the output, where the head is `additive`.
 
         W_O has no bias, so the terms sum to the output.
         """
-        value, out = self.projections()
-        V = value(x).unflatten(-1, (weights.shape[1], -1))  # (batch, tokens, heads, head_dim)
-        terms: Tensor = out((weights.mT.unsqueeze(-1) * V).flatten(-2).to(out.weight.dtype))
+        layer = getattr(self, "layer", self)  # which has W_v and W_O
+        V = layer.value(x).unflatten(-1, (weights.shape[1], -1))  # (batch, tokens, heads, head_dim)
+        terms: Tensor = layer.out((weights.mT.unsqueeze(-1) * V).flatten(-2).to(layer.out.weight.dtype))
         return terms
 
 
@@ -110,10 +106,6 @@ class NeuroGamePooling(Pooling):
         """The record of the layer is the game."""
         game = self.layer(x, real, generator=generator, samples=samples)
         return Pooled(game.output, game.alpha, game)
-
-    def projections(self) -> tuple[nn.Linear, nn.Linear]:
-        """Those of the layer."""
-        return self.layer.value, self.layer.out
 
 
 class GamePooling(Pooling):
@@ -251,10 +243,6 @@ class WeightedPooling(Pooling):
         w = self.weights(x, V, real.unsqueeze(1))
         z = (w.unsqueeze(-2) @ V).squeeze(-2)
         return Pooled(self.out(z.flatten(-2)), w)
-
-    def projections(self) -> tuple[nn.Linear, nn.Linear]:
-        """The head's own."""
-        return self.value, self.out
 
 
 class MeanPooling(WeightedPooling):

@@ -21,8 +21,7 @@ from neurogame._common.types import Bool, Float, Int, Tensor
 from neurogame.modeling.baselines.configuration import DamConfig, WordPairConfig
 from neurogame.modeling.baselines.word_embedding import WordEmbedding, embedding_matrix, missing_rows
 from neurogame.modeling.baselines.word_vectors import Source, Vectors, read_vectors
-from neurogame.modeling.checking import safely
-from neurogame.modeling.loading import copy_unaligned
+from neurogame.modeling.loading import load_exactly
 from neurogame.modeling.losses import Mixup, classification_loss, mix
 
 
@@ -94,10 +93,7 @@ class WordPairModel(PreTrainedModel):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
         """As every model's, and the logits are those of the saved model to the last bit."""
-        kwargs = safely(pretrained_model_name_or_path, kwargs)
-        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        copy_unaligned(loaded[0] if isinstance(loaded, tuple) else loaded)
-        return loaded
+        return load_exactly(super().from_pretrained, pretrained_model_name_or_path, *args, **kwargs)
 
     def pool(self, a: Side, b: Side) -> Float[Tensor, "batch pooled"]:
         """Premise and hypothesis as one vector."""
