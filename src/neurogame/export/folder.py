@@ -6,7 +6,7 @@
       game.json      `GameRecord`, where the graph gives a grounded game: its readout, what it was fitted on
       tokenizer.json, tokenizer_config.json
 
-A folder that is damaged, or is something else, is refused in one line.
+A damaged folder, or one of another kind, is a `ModelError` of one line.
 """
 
 import json
@@ -21,7 +21,7 @@ from neurogame.modeling.checking import ModelError, short
 
 FORMAT, VERSION = "neurogame-onnx", 1
 MODEL, CONFIG, GAME, TOKENIZER = "model.onnx", "config.json", "game.json", "tokenizer.json"
-_HARMLESS = (".", "README", "LICENSE", "NOTICE")  # how files begin that nothing reads
+_HARMLESS = (".", "README", "LICENSE", "NOTICE")  # prefixes of files that nothing reads
 Extra = Literal["values", "couplings", "game"]
 WEIGHTS = ("alpha", "shapley", "banzhaf", "coupling")  # what a graph may say of each token
 TERMS = ("V", "anchor")  # of a grounded game
@@ -29,7 +29,7 @@ OUTPUTS = ("logits", *WEIGHTS, *TERMS)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class BankRecord:
     """The coalitions in the graph: `samples` per law, for up to `tokens` tokens."""
 
     seed: int
@@ -66,7 +66,7 @@ class Manifest:
     parameters: int
     inputs: list[str]
     outputs: list[str]
-    bank: Drawn | None  # None: the model draws nothing
+    bank: BankRecord | None  # None: the model draws nothing
     quantized: str | None
     logit_error: float  # largest difference to torch when it was exported
     versions: dict[str, str]  # of neurogame and what it used
@@ -107,10 +107,7 @@ def sums(folder: Path) -> dict[str, str]:
 
 
 def read(folder: Path) -> Manifest:
-    """config.json of a folder that holds the files it lists, with their checksums, and no others.
-
-    A tokenizer and the record of a game would be read whether they are listed or not: they must be.
-    """
+    """config.json of a folder that holds the files it lists, with their checksums, and no others."""
     if not (folder / MODEL).is_file():
         if (folder / "model.safetensors").is_file():
             raise ModelError(f"{folder} is a torch model: load it without backend='onnx', or `neurogame export` it")
@@ -152,7 +149,7 @@ def _manifest(path: Path) -> Manifest:
     ):
         if not possible:
             raise ModelError(f"{path}: {name} = {getattr(manifest, name)!r:.60} is not possible; export again")
-    for name in (TOKENIZER, *([GAME] if set(TERMS) & set(manifest.outputs) else [])):
+    for name in (TOKENIZER, *([GAME] if set(TERMS) & set(manifest.outputs) else [])):  # read, so they must be listed
         if name not in manifest.sha256:
             raise ModelError(f"{path}: sha256 has no line for {name}; export again")
     return manifest

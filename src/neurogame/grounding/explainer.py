@@ -1,4 +1,4 @@
-"""Explainer: a grounded game that was fitted to a classifier, with what it needs to be played and trusted again.
+"""Explainer: a grounded game that was fitted to a classifier, with all that is needed to save and load it.
 
     explainer = neurogame.ground(model, tokenizer, texts)      # minutes; the model stays as it is
     explainer("The plot is thin, but I loved it.")             # an Explanation, in one pass of the model
@@ -263,7 +263,7 @@ class Explainer:
 
         Raises:
             FileNotFoundError: there is none.
-            ModelError: what is there cannot be read.
+            ModelError: it is damaged.
 
         Example:
             >>> Explainer.from_pretrained(folder).r2  # doctest: +SKIP

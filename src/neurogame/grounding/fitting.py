@@ -1,7 +1,7 @@
 """Fitting a game to a classifier that stays as it is: its own answers on incomplete texts are the targets.
 
     texts ──one pass each──▶ states of several layers ──games──▶ logits(C) = b + R v(C)
-          ──x_C, a pass each──▶ what the model says of C                    least squares between the two
+          ──x_C, a pass each──▶ the model's logits of C                     least squares between the two
 
 `observe` runs the model, once per text and coalition; `fit_games` trains the games on its answers. The model must only
 return hidden states and logits, so any sequence classifier of transformers will do.
@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame._common.types import Bool, Float, Int, Tensor
-from neurogame.classifier import accepted
+from neurogame.classifier import model_inputs
 from neurogame.data.batching import padding_right, sorted_batches
 from neurogame.data.removal import Mode, Removal
 from neurogame.data.words import Level
@@ -67,7 +67,7 @@ class GroundedGame(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What a model says of texts and of coalitions of their words; one entry per text, real tokens only."""
+    """A model's logits of texts and of coalitions of their words; one entry per text, real tokens only."""
 
     states: list[Float[Tensor, "tokens dim"]]  # float16
     word_of: list[Int[Tensor, "tokens"]]
@@ -177,8 +177,9 @@ def empty_logits(
 ) -> Float[Tensor, "labels"]:
     """b: the logits of special tokens alone, of a pair or of a single text."""
     with torch.inference_mode():
-        answer: Tensor = _answer(model, dict(tokenizer(*[""] * parts, return_tensors="pt"))).logits[0].float().cpu()
-        return answer.clone()
+        inputs = dict(tokenizer(*[""] * parts, return_tensors="pt"))
+        logits: Tensor = _answer(model, inputs).logits[0].float().cpu().clone()
+        return logits
 
 
 def stored(states: Float[Tensor, "rows tokens dim"]) -> Float[Tensor, "rows tokens dim"]:
@@ -210,8 +211,9 @@ def _passes(
 
 
 def _answer(model: PreTrainedModel, batch: dict[str, Tensor], *, bf16: bool = False, **options: Any) -> Any:
+    inputs = {name: column.to(model.device) for name, column in model_inputs(model, batch).items()}
     with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
-        return model(**{name: column.to(model.device) for name, column in accepted(model, batch).items()}, **options)
+        return model(**inputs, **options)
 
 
 def fit_games(

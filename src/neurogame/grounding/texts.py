@@ -30,7 +30,7 @@ def word_rows(
     labels: Sequence[int] | None = None,
     level: Level = "word",
 ) -> list[dict[str, Any]]:
-    """Texts as token ids, with the column `word_of`: the player of each token, which is a word or as `level` says."""
+    """Texts as token ids, with the column `word_of`: the player of each token, a word unless `level` says otherwise."""
     rows: list[dict[str, Any]] = []
     for text, *rest in texts:
         inputs, word_of = read_words(tokenizer, text, rest[0] if rest else None, max_length, level)

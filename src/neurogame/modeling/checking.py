@@ -2,8 +2,7 @@
 
 transformers trusts a folder. An index of shards may point to any file, pickles included. A number in `config.json` may
 ask for more memory than there is, before weights and configuration are compared. Adapters and kernels are downloaded
-from the hub. Such folders are refused here, with a `ModelError` of one line. Only local folders are checked; `SAFELY`
-holds the options that keep `from_pretrained` safe.
+from the hub. Such folders are refused here, with a `ModelError` of one line. Only local folders are checked.
 """
 
 import json
@@ -26,7 +25,6 @@ from neurogame._common.records import unique_keys
 from neurogame.labels import spelled
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-SAFELY: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False}
 # What transformers, tokenizers, safetensors and torch raise when a folder is damaged.
 UNLOADABLE = (
     ArithmeticError,
@@ -114,13 +112,6 @@ def refuse_pickles(folder: Path) -> None:
             f"{folder} has its weights as a pickle only ({pickles[0]}), which can run any code when it is read; "
             f"convert it to {WEIGHTS} where you trust it"
         )
-
-
-def safely(name: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Options of `from_pretrained` that make it read safetensors only; a folder of pickles is refused."""
-    if name is not None:
-        refuse_pickles(Path(str(name), options.get("subfolder") or ""))
-    return {**options, "use_safetensors": True}
 
 
 def check_labels(id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any] | None, name: str) -> None:

@@ -56,7 +56,7 @@ class Pooled:
 
 
 class Pooling(nn.Module):
-    """What every head offers: `output_size`, `reset_parameters`, a forward pass to `Pooled`, and its `terms`."""
+    """Base class of the heads: `output_size`, `reset_parameters`, a forward pass to `Pooled`, and `terms`."""
 
     output_size: int
     additive = False  # whether the output is a sum over tokens, Σ_i c_i
@@ -97,7 +97,7 @@ class NeuroGamePooling(Pooling):
         )
 
     def reset_parameters(self) -> None:
-        """As the layer itself says."""
+        """As the layer does."""
         self.layer.reset_parameters()
 
     def forward(
@@ -124,7 +124,7 @@ class GamePooling(Pooling):
         )
 
     def reset_parameters(self) -> None:
-        """As the games themselves say."""
+        """As the games do."""
         self.games.reset_parameters()
 
     def forward(
@@ -145,7 +145,7 @@ class SpinsPooling(Pooling):
 
     How this differs from the authors' script: there the classifier reads tanh(W x_0), and neither J nor
     the game has a path to the logits. Here the equilibrium spins are what it reads. J_kl starts at zero,
-    so training starts from the script's model; nothing bounds it, and the record says where it stops converging.
+    so training starts from the script's model. Nothing bounds it; `spin_state` shows whether the solver converged.
     """
 
     def __init__(self, config: NeuroGameConfig) -> None:
@@ -237,8 +237,8 @@ class WeightedPooling(Pooling):
 
     def forward(self, x: States, real: Real, **_: Any) -> Pooled:
         """Σ_i w_i V_i."""
-        if not transformed():  # whose sizes a check of them would fix
-            as_mask(real, x.shape[:2], x.device)  # of nothing but padding there is no mean
+        if not transformed():  # a check would make the sizes constants of an exported graph
+            as_mask(real, x.shape[:2], x.device)  # an empty row has no mean
         V = self.split(self.value(x))
         w = self.weights(x, V, real.unsqueeze(1))
         z = (w.unsqueeze(-2) @ V).squeeze(-2)
@@ -288,7 +288,7 @@ class BudgetPooling(QueryPooling):
 
     def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
         """They sum to budget·n; divided by that, so that z stays a mean."""
-        from entmax import budget_bisect
+        from entmax import budget_bisect  # of the extra `train`
 
         total = self.budget * real.sum(-1, keepdim=True).float()
         scores = self.scores(x, V)
@@ -332,7 +332,7 @@ class HopfieldPooling(WeightedPooling):
 
 
 def pooling_of(model: object) -> Pooling | None:
-    """The pooling of a NeuroGame model; None for a model of another make, which cannot be taken apart."""
+    """The pooling of a NeuroGame model; None for other models."""
     pooling = getattr(model, "pooling", None)
     return pooling if isinstance(pooling, Pooling) else None
 

@@ -30,7 +30,6 @@ from transformers.utils import logging as transformers_logging
 
 from neurogame.modeling.checking import (
     CONFIG,
-    SAFELY,
     UNLOADABLE,
     WEIGHTS,
     ModelError,
@@ -38,8 +37,8 @@ from neurogame.modeling.checking import (
     check_labels,
     no_panic,
     read_json,
+    refuse_pickles,
     refuse_unused,
-    safely,
     short,
 )
 
@@ -49,7 +48,9 @@ _loading = threading.RLock()  # the hook for progress bars is global
 
 def load_exactly(from_pretrained: Callable[..., Any], name: Any, *args: Any, **options: Any) -> Any:
     """`from_pretrained(name, …)` of a class of ours, safetensors only; the logits equal those of the saved model."""
-    loaded = from_pretrained(name, *args, **safely(name, options))
+    if name is not None:
+        refuse_pickles(Path(str(name), options.get("subfolder") or ""))
+    loaded = from_pretrained(name, *args, **{**options, "use_safetensors": True})
     copy_unaligned(loaded[0] if isinstance(loaded, tuple) else loaded)
     return loaded
 
@@ -192,7 +193,8 @@ def _load(auto: Any, name: Any, **options: Any) -> tuple[PreTrainedModel, dict[s
     folder = Path(str(name), options.get("subfolder") or "")
     if folder.is_dir():
         check_folder(folder, auto)
-    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True, **SAFELY}
+    options |= {"use_safetensors": True, "trust_remote_code": False}
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, record = auto.from_pretrained(name, **options)
     for key, weight in model.named_parameters():
         if not weight.is_meta and not _is_finite(weight):

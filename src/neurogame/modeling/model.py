@@ -72,7 +72,7 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
 
     def __init__(self, config: NeuroGameConfig, encoder: PreTrainedModel | None = None) -> None:
         super().__init__(config)
-        pooler = without_pooler(config.encoder)  # and what is no encoder is refused
+        pooler = without_pooler(config.encoder)  # raises for a configuration of another kind than an encoder
         if config.readout == "ffn" and config.hidden_size % config.pooling_heads:
             raise ValueError(f"heads = {config.pooling_heads} must divide the encoder's width {config.hidden_size}")
         if config.players == "words" and not config.special_token_ids:
@@ -98,16 +98,16 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             super()._init_weights(module)
 
     def _initialize_weights(self, module: nn.Module, *_: Any) -> None:
-        """A pooling is always asked, also if all its parameters are in modules below it.
+        """Initialise a pooling even if all its parameters are in modules below it.
 
-        By default transformers skips such modules of other packages, which might overwrite loaded weights.
-        Ours do not: they draw through torch.nn.init, which skips loaded tensors while this runs.
+        transformers skips such modules of other packages, since they might overwrite loaded weights. Ours do not: they
+        draw through torch.nn.init, which skips loaded tensors during initialisation.
         """
         super()._initialize_weights(module)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
-        """A saved model, or a plain encoder under a new head; logits are those of the saved model to the last bit.
+        """A saved model, with exactly the logits that it had when saved, or a plain encoder under a new head.
 
         Args:
             pretrained_model_name_or_path: a folder, or a name on the hub.
@@ -217,14 +217,14 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         if x.dim() != 3:
             raise ValueError(f"input_ids must be [batch, tokens]; the states of the encoder are {list(x.shape)}")
         if attention_mask is not None and attention_mask.shape != x.shape[:2]:
-            wanted, given = list(x.shape[:2]), list(attention_mask.shape)
-            raise ValueError(f"attention_mask must be [batch, tokens] = {wanted}, 1 at real tokens; got {given}")
+            shape, given = list(x.shape[:2]), list(attention_mask.shape)
+            raise ValueError(f"attention_mask must be [batch, tokens] = {shape}, 1 at real tokens; got {given}")
         real = x.new_ones(x.shape[:2], dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         players = self.players(input_ids, real, special_tokens_mask)
         pooled = self.pool(x, real, players, generator=generator, record=output_game)
         logits = self.classify(mix(pooled.output, mixup))
         loss = None if labels is None else classification_loss(logits, labels, mixup)
-        game = pooled.game
+        game: Any = pooled.game if output_game else None
         if isinstance(game, GameTerms):
             assert isinstance(self.classifier, LinearReadout)
             game = ReadoutOutput(pooled.output, game, self.classifier.weight, self.classifier.base, players)
@@ -233,7 +233,7 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             logits=logits,
             hidden_states=encoded.hidden if returns_states else None,
             attentions=encoded.attentions,
-            game=game if output_game else None,
+            game=game,
         )
 
     def encode(
