@@ -167,9 +167,9 @@ def observe(
             observed[i] = (states[row][real], word_of[real], everyone, logits[row].clone())
         if progress is not None:
             progress(len(batch.places) * (coalitions + 1))
-    columns = map(list, zip(*(observed[i] for i in range(len(rows))), strict=True))
+    x, words, C, y = (list(column) for column in zip(*(observed[i] for i in range(len(rows))), strict=True))
     rivals = (output or output_of(model.config)) == "softmax"
-    return Observed(*columns, empty_logits(model, tokenizer, parts=len(pairs[0])), rivals)
+    return Observed(x, words, C, y, empty_logits(model, tokenizer, parts=len(pairs[0])), rivals)
 
 
 def empty_logits(

@@ -45,8 +45,8 @@ _RANKS = "shard-*-model-*.safetensors"  # one per process of a distributed run
 _COUNTED = re.compile("layers|group|mixing")  # how often something is built
 _SIZED = re.compile("size|dim|width|heads|labels|spins|vocab")
 _NEEDED = ("hidden_size", "vocab_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-_HARMLESS = {_COUNTED: 1_000, _SIZED: 100_000}  # such a configuration costs little, and the usual checks name the fault
-_SMALL = 50_000_000  # numbers of a model that fits anywhere
+_HARMLESS = {_COUNTED: 1_000, _SIZED: 100_000}  # values that cost little memory; transformers reports their faults
+_SMALL = 50_000_000  # parameters of a model that fits into any memory
 # Limits of fields that cost memory or time in every forward pass but are no size of a weight.
 MOST = {**attention.MOST, "hopfield_steps": 1_000}
 
@@ -65,11 +65,11 @@ def short(error: BaseException) -> str:
 
 @contextmanager
 def no_panic(name: object) -> Iterator[None]:
-    """A panic of the tokenizer's native code, which no `except Exception` catches, as a `ModelError`."""
+    """Turn a panic of the tokenizer's native code, which `except Exception` does not catch, into a `ModelError`."""
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # pyo3 makes the class anew in each library
+        if type(error).__name__ != "PanicException":  # each library that uses pyo3 has a class of its own
             raise
         raise ModelError(f"{name}: the tokenizer fails in native code ({short(error)})") from error
 
@@ -186,7 +186,7 @@ def _weights(folder: Path) -> list[Path]:
 
 
 def _shapes(file: Path) -> list[tuple[int, ...]]:
-    """Of all tensors in a file; those without a number in them may have any shape, and are left out."""
+    """Shapes of all tensors in a file but empty ones, whose other axes may be of any size."""
     try:
         with safe_open(file, framework="pt") as weights:
             shapes = [tuple(weights.get_slice(name).get_shape()) for name in weights.keys()]  # noqa: SIM118 — no mapping
@@ -196,7 +196,7 @@ def _shapes(file: Path) -> list[tuple[int, ...]]:
 
 
 def _check_sizes(folder: Path, config: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> None:
-    """No size is larger than the largest axis of a weight, nothing is there more often than there are weights."""
+    """Refuse sizes beyond the largest axis of a weight, and counts beyond the number of weights."""
     most = {_COUNTED: len(shapes), _SIZED: max((max(shape, default=1) for shape in shapes), default=1)}
     for key, value in _fields(config):
         if not isinstance(value, int) or isinstance(value, bool):

@@ -63,18 +63,18 @@ class NeuroGameConfig(PreTrainedConfig):
         spins, spins_source: of the "spins" head: how many, and whether they read [CLS] or all tokens.
         hopfield_steps, budget: of the controls of that name: updates of the state, and the share of tokens
             whose weights sum to one each.
-        readout: "ffn": the head pools the last states, a feed-forward network classifies what it pooled. "game":
+        readout: "ffn": the head pools the last states, a feed-forward network classifies the pooled vector. "game":
             logits = b + R·v(N), the norm games of `neurogame.readout` read linearly; their values decompose the
             logits. `head`, `heads`, `attention` and the classifier's fields then have no effect.
         readout_layers: whose states the games read, 0 the embeddings; None: four of them, from first to last.
         readout_heads, readout_dim, readout_width: games per text, numbers per token and game, width of the map before.
         readout_mixing: layers in which tokens look at each other before they become players; 0: none.
         readout_spins: "none", or "gate": V is weighted by the paper's α.
-        readout_removal: how words were taken out of the texts that a game readout learned to predict: "delete", "mask"
-            or "pad"; explanations check and refine by the same.
-        readout_grounded: whether the game was trained to predict what the model says of incomplete texts; False: never,
-            as a new readout; None: not known.
-        readout_r2: how well it does, on held-out coalitions of dev when training had ended; None: not measured.
+        readout_removal: how words were removed from the texts that a game readout learned to predict: "delete", "mask"
+            or "pad"; explanations check and refine in the same way.
+        readout_grounded: whether the game was trained to predict the model's logits of incomplete texts; False for a
+            new readout; None: not known.
+        readout_r2: its R² on held-out coalitions of dev at the end of training; None: not measured.
         temperature: logits are divided by it where probabilities are reported (never in the loss).
     """
 
@@ -210,11 +210,11 @@ class NeuroGameConfig(PreTrainedConfig):
         return read_layers(self.num_hidden_layers, self.readout_layers)
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> Any:
-        """The encoder's: where transformers looks for (and, resizing the vocabulary, sets) what belongs to the text."""
+        """The encoder's configuration, where transformers reads text fields and sets the size of the vocabulary."""
         return self.encoder if isinstance(self.encoder, PreTrainedConfig) else self
 
     def to_dict(self) -> dict[str, Any]:
-        """What is saved, without the path that the encoder was loaded from."""
+        """The saved dictionary, without the path that the encoder was loaded from."""
         saved: dict[str, Any] = super().to_dict()
         if isinstance(saved.get("encoder"), dict):
             saved["encoder"].pop("_name_or_path", None)
@@ -256,7 +256,7 @@ def read_layers(last: int, chosen: list[int] | None = None) -> tuple[int, ...]:
 def paired_labels(
     id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any] | None
 ) -> tuple[dict[int, str], dict[str, int]]:
-    """Both directions, of which one may be missing or left at the default while the other was given."""
+    """id2label and label2id, of which one may be missing, or left at the default while the other was given."""
     names = {int(i): str(name) for i, name in (id2label or {}).items()}
     ids = {str(name): int(i) for name, i in (label2id or {}).items()}
     inverse = {name: i for i, name in names.items()}
@@ -268,7 +268,7 @@ def paired_labels(
 
 
 def check_labels_number(options: Mapping[str, Any]) -> None:
-    """transformers makes up a name for each of `num_labels`, and would fill the memory with them."""
+    """Refuse a `num_labels` for which transformers would fill the memory with made-up names."""
     number = options.get("num_labels")
     if isinstance(number, int) and number > MOST_LABELS:
         raise ValueError(f"num_labels = {number} is too large; allowed: up to {MOST_LABELS}")
