@@ -209,7 +209,7 @@ class Explainer:
 
         Args:
             hidden: of every layer.
-            players: True at tokens that bring something.
+            players: True at tokens that play.
             real: True at tokens that are no padding; None: all are.
         """
         states = torch.cat([hidden[layer] for layer in self.layers], -1).float().cpu()
@@ -227,7 +227,7 @@ class Explainer:
         Args:
             hidden: of every layer; or `terms` of them.
             members: 1 where a token belongs to a player.
-            playing: tokens that bring something, players' or not; None: those of the players.
+            playing: tokens whose V counts, of a player or in the anchor; None: those of the players.
         """
         if not isinstance(hidden, GameTerms):
             players = members.bool().any(0) if playing is None else playing
