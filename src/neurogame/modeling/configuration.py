@@ -19,6 +19,7 @@ from neurogame.modeling.checking import MOST, UNLOADABLE, ModelError, short
 from neurogame.readout import Spins
 
 Head = Literal["neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget"]
+Removal = Literal["delete", "mask", "pad"]  # those of `neurogame.data.removal`
 # Configuration fields by the kind of value that they allow; `_check` has those with a rule of their own.
 _CHOICES = {
     "head": Head,
@@ -28,7 +29,7 @@ _CHOICES = {
     "spins_source": Literal["cls", "tokens"],
     "readout": Literal["ffn", "game"],
     "readout_spins": Spins,
-    "readout_removal": Literal["delete", "mask", "pad"],  # those of `neurogame.data.removal`
+    "readout_removal": Removal,
 }
 _COUNTS = ("classifier_layers", "spins", "hopfield_steps", "readout_heads", "readout_dim", "readout_width")
 _OPTIONAL_COUNTS = ("heads", "classifier_width")
