@@ -1,10 +1,10 @@
-"""`Classifier`: a model with its tokenizer and the names of its labels, and what it says of texts.
+"""`Classifier`: a model with its tokenizer and the names of its labels, and its predictions.
 
     pairs ──encode──▶ token ids ──batches──▶ tensors on the device ──forward──▶ logits ──prediction──▶ Prediction
 
-Any sequence classifier that transformers can load will do, ours or not; labels come out by name, as the model's own
-configuration has them. `opening` finds one on disk or on the hub, `explanation` says why it answered as it did, `nli`
-puts both behind `predict` and `explain`.
+Any sequence classifier of transformers will do; labels come out by name, as the model's configuration has them.
+`opening` opens one from disk or the hub, `explanation` explains its predictions, `nli` offers both as `predict` and
+`explain`.
 """
 
 import inspect
@@ -33,9 +33,9 @@ Progress = Callable[[int], object]  # called with the number of pairs just done
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one text; probabilities and logits by label name, in the model's order.
+    """The prediction for one text; probabilities and logits by label name, in the model's order.
 
-    `neurogame.outputs` has what they mean for each kind of model. Of a softmax, `label` is the most probable label; of
+    `neurogame.outputs` says what they mean for each kind of model. Of a softmax, `label` is the most probable label; of
     one logit the label or "not" the label; of a multi-label model all its labels, with commas, or "none"; of a
     regression the name of the (first) score, which has no probability: `probabilities` is empty.
     """
@@ -119,11 +119,11 @@ class Classifier:
         It can be set, and is saved with the model's configuration.
         """
         value = getattr(self.model.config, _temperature_field(self.model), None)
-        return 1.0 if value is None else _checked_temperature(value, self.name)
+        return 1.0 if value is None else _check_temperature(value, self.name)
 
     @temperature.setter
     def temperature(self, value: float) -> None:
-        setattr(self.model.config, _temperature_field(self.model), _checked_temperature(value, self.name))
+        setattr(self.model.config, _temperature_field(self.model), _check_temperature(value, self.name))
 
     @property
     def parameters(self) -> int:
@@ -167,7 +167,7 @@ class Classifier:
             ModelError: the tokenizer has tokens that the model has no embedding for.
         """
         with self.own_tokens():
-            return self.model(**accepted(self.model, inputs), **options)
+            return self.model(**model_inputs(self.model, inputs), **options)
 
     @contextmanager
     def own_tokens(self) -> Iterator[None]:
@@ -196,7 +196,7 @@ class Classifier:
             TypeError: an entry is not two strings.
             ModelError: logits that are NaN or infinite.
         """
-        return self._run(checked_pairs(pairs), batch_size, progress)[0]
+        return self._run(check_pairs(pairs), batch_size, progress)[0]
 
     def predictions(
         self, pairs: Iterable[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
@@ -219,9 +219,9 @@ class Classifier:
             >>> [p.label for p in nli.predictions([("It rains.", "It is dry.")])]  # doctest: +SKIP
             ['contradiction']
         """
-        texts = checked_pairs(pairs)
-        logits, cut = self._run(texts, batch_size, progress)
-        return [self.prediction(row, truncated=i in cut) for i, row in enumerate(logits)]
+        texts = check_pairs(pairs)
+        logits, truncated = self._run(texts, batch_size, progress)
+        return [self.prediction(row, truncated=i in truncated) for i, row in enumerate(logits)]
 
     def prediction(self, logits: Float[Tensor, "labels"], *, truncated: bool = False) -> Prediction:
         """The logits of one text as label, probabilities and logits by name.
@@ -272,20 +272,21 @@ def is_single(nli: Classifier) -> bool:
     return nli.explainer is not None and nli.explainer.parts == 1
 
 
-def accepted(model: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The inputs without token_type_ids where the model does not take them, whatever its tokenizer gives."""
+def model_inputs(model: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The inputs, without token_type_ids where the model does not take them."""
     if "token_type_ids" not in inputs or not isinstance(model, nn.Module):
         return dict(inputs)
     known = inspect.signature(model.forward).parameters
-    takes = "token_type_ids" in known or "input_ids" not in known  # a wrapper passes on whatever it is given
-    return {name: value for name, value in inputs.items() if takes or name != "token_type_ids"}
+    if "token_type_ids" in known or "input_ids" not in known:  # a wrapper passes on all its inputs
+        return dict(inputs)
+    return {name: value for name, value in inputs.items() if name != "token_type_ids"}
 
 
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """The longest pair, in tokens, that both can take: the tokenizer's limit, within the model's positions.
 
-    Embeddings of positions that keep a row for padding (RoBERTa, MPNet: 514 rows for 512 tokens) begin
-    to count behind it. An exported model has its limit in its configuration.
+    Position embeddings with a row for padding start counting after it (RoBERTa, MPNet: 514 rows for 512 tokens). An
+    exported model has its limit in its configuration.
     """
     config = model.config
     if not isinstance(model, nn.Module):
@@ -302,17 +303,12 @@ def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> in
     return min(known, default=MAX_LENGTH)
 
 
-def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Pairs of strings as tuples.
-
-    Raises:
-        TypeError: an entry is not two strings; a dictionary or a set has no first and second.
-        ValueError: a text is not valid Unicode.
-    """
+def check_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of strings as tuples; a TypeError where an entry is not two strings, a ValueError for invalid Unicode."""
     checked: list[tuple[str, str]] = []
     for i, pair in enumerate(pairs):
-        listed = isinstance(pair, Iterable) and not isinstance(pair, str | Mapping | Set)
-        texts = tuple(pair) if listed else ()
+        ordered = isinstance(pair, Iterable) and not isinstance(pair, str | Mapping | Set)
+        texts = tuple(pair) if ordered else ()
         if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
             raise TypeError(f"pair {i} must be (premise, hypothesis), two strings; got {pair!r:.80}")
         for text in texts:
@@ -322,7 +318,7 @@ def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def check_unicode(name: str, text: str) -> None:
-    """A tokenizer cannot read half of a surrogate pair."""
+    """Raise for half of a surrogate pair, which no tokenizer can read."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -330,16 +326,16 @@ def check_unicode(name: str, text: str) -> None:
 
 
 def _temperature_field(model: PreTrainedModel) -> str:
-    """Where the configuration keeps the temperature.
+    """The field of the configuration that has the temperature.
 
-    To transformers, "temperature" is an option of text generation: it drops it when it reads the configuration
-    of a model that does not declare it (BERT …) and refuses to save one that has it. Ours declare it.
+    transformers takes "temperature" for an option of text generation: where the configuration does not declare it
+    (BERT …), it is dropped in reading and refused in saving. Our configurations declare it.
     """
     declared = "temperature" in getattr(type(model.config), "__dataclass_fields__", {})
     return "temperature" if declared else "label_temperature"
 
 
-def _checked_temperature(value: Any, name: str) -> float:
+def _check_temperature(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ModelError(f"the temperature of {name} must be a number > 0, got {value!r}")
     return float(value)

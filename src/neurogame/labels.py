@@ -26,13 +26,10 @@ class UnknownLabelError(ValueError):
 
 
 def canonical(label: object, names: Sequence[str] | Mapping[str, str] | None = None) -> str | None:
-    """The name of a label, or None where there is no gold label ("-", −1, missing).
+    """The name of a label in a data file, or None where there is no gold label ("-", −1, missing).
 
-    Args:
-        label: as found in a file: a name in any case, a usual spelling ("contradictory", "e"), or,
-            if `names` is given, whatever `names` translates.
-        names: a list that numbers index (0 is its first name), or a mapping from what the file
-            says to names.
+    A label is a name in any case or a usual spelling ("contradictory", "e"). With `names` it may also be an index into
+    a list of names, or a key of a mapping to names.
     """
     text = "" if label is None else str(label).strip()
     if isinstance(names, Mapping):
@@ -52,7 +49,7 @@ def canonical(label: object, names: Sequence[str] | Mapping[str, str] | None = N
 
 
 def spelled(name: object) -> str:
-    """A label as we spell it where it is one of NLI ("CONTRADICTION" → "contradiction"); any other name as it is."""
+    """The canonical spelling of an NLI label ("CONTRADICTION" → "contradiction"); any other name unchanged."""
     try:
         return canonical(name) or str(name)
     except UnknownLabelError:

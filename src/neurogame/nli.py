@@ -13,14 +13,13 @@ from tqdm.auto import tqdm
 
 from neurogame import opening
 from neurogame._common.writing import atomic_folder
-from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, checked_pairs, is_single, max_length
+from neurogame.classifier import MAX_LENGTH, Classifier, Prediction, Progress, check_pairs, is_single, max_length
 from neurogame.data.words import Spans
 from neurogame.embedded import EXPLAINER  # a folder of this name in a model's folder belongs to the model
 from neurogame.explanation import Explanation, Question, explain
-from neurogame.explanation.pipeline import TOGETHER, explain_many, is_batched
 from neurogame.export.folder import WEIGHTS, Manifest
 from neurogame.export.runtime import OnnxModel, TokenWeights
-from neurogame.grounding.explainer import Explainer
+from neurogame.grounding.explainer import Explainer, explain_list
 from neurogame.grounding.exported import ExportedGame
 from neurogame.grounding.texts import as_texts
 from neurogame.modeling.checking import ModelError
@@ -136,9 +135,9 @@ class NLI(Classifier):
                 passes, by which its values are refined; else coalitions per law (beyond the words it enumerates); steps
                 for "presence" and "integrated_gradients"; forward passes for "input", "lime", "kernelshap" and
                 "partition". The others take none.
-            seed: of what is drawn; the same seed gives the same numbers.
-            check: whether the claims of a grounded game (swing words, rationale) are tried on the model, in one batch
-                of some ten short passes; without it they are the game's word.
+            seed: of the draws; the same seed gives the same numbers.
+            check: whether the claims of a grounded game (swing words, rationale) are verified on the model, in one
+                batch of some ten short passes.
             error: a standard error at which refining stops before `samples` are used up.
             spans: for each part of the text a list of (start, end) in characters; words in no span always stay.
             show_progress: a bar on stderr, for a list; None: when it is long.
@@ -158,19 +157,11 @@ class NLI(Classifier):
         if isinstance(premise, str) and hypothesis is None and not single:
             raise ValueError("hypothesis must be a string, got None; explain takes one pair, two sentences")
         if isinstance(premise, str) or hypothesis is not None:
-            return explain(self, premise, hypothesis, question)  # type: ignore[arg-type]  # it says what is wrong
-        pairs: list[tuple[str, ...]] = as_texts(premise) if single else [*checked_pairs(premise)]
+            return explain(self, premise, hypothesis, question)  # type: ignore[arg-type]  # it checks the type
+        pairs: list[tuple[str, ...]] = as_texts(premise) if single else [*check_pairs(premise)]
         shown = len(pairs) >= _MANY if show_progress is None else show_progress
         with tqdm(total=len(pairs), unit="text" if single else "pair", disable=not shown) as bar:
-            explanations: list[Explanation] = []
-            some = TOGETHER if is_batched(self, question) else 1
-            for start in range(0, len(pairs), some):
-                for result in explain_many(self, pairs[start : start + some], question):
-                    if isinstance(result, Exception):
-                        raise result
-                    explanations.append(result)
-                    bar.update()
-            return explanations
+            return explain_list(self, pairs, question, bar.update)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Model, tokenizer and configuration as transformers stores them; loads with `load` and the Auto classes.
@@ -200,14 +191,14 @@ class OnnxNLI(NLI):
     its readout), and otherwise takes words away.
 
     Attributes:
-        manifest: what config.json says.
+        manifest: the content of config.json.
     """
 
     model: OnnxModel
 
     @property
     def manifest(self) -> Manifest:
-        """What config.json says."""
+        """The content of config.json."""
         return self.model.config
 
     def attention(self, premise: str, hypothesis: str) -> TokenWeights:
@@ -227,7 +218,7 @@ class OnnxNLI(NLI):
             kind = self.manifest.head or self.manifest.architecture
             alone = "logits and a game" if self.model.has_game else "logits alone"
             raise ValueError(f"{self.name} was exported with {alone}: {kind!r} has no weights of tokens")
-        ((_, inputs),) = self.batches(self.encode(checked_pairs([(premise, hypothesis)])), 1)
+        ((_, inputs),) = self.batches(self.encode(check_pairs([(premise, hypothesis)])), 1)
         answer = self.model.run(inputs)
         rest = {name: answer[name][0] if name in answer else None for name in WEIGHTS}
         return TokenWeights(tuple(self.tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])), **rest)
@@ -262,7 +253,7 @@ def load(
         An `NLI`; with backend="onnx" an `OnnxNLI`.
 
     Raises:
-        ModelError: what is there cannot be used; one line that names it and the cause.
+        ModelError: the model cannot be used; one line that names it and the cause.
         FileNotFoundError: there is no such folder, or no model in it.
 
     Example:

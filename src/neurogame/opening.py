@@ -1,8 +1,8 @@
 """`open`: the only way a saved model is opened, from the package, a folder or the hub, by torch or by onnxruntime.
 
 Nothing is downloaded if the name is a folder or looks like one. A folder that would load but could only answer at
-random (no classifier, no vocabulary, weights that are NaN) is refused. Weights as safetensors only: no pickle is ever
-read. `modeling.checking` looks at a folder before it is opened, `modeling.loading` reads it.
+random (no classifier, no vocabulary, weights that are NaN) is refused. Weights are read from safetensors only, never
+from a pickle. `modeling.checking` checks a folder before `modeling.loading` reads it.
 """
 
 from collections.abc import Sequence
@@ -38,50 +38,32 @@ def open(  # noqa: A001  as `gzip.open` and `tarfile.open`: always called with i
     backend: Backend = "torch",
     kind: type[C] = Classifier,  # type: ignore[assignment]  # a default of a type variable
 ) -> C:
-    """Open a saved classifier: the embedded model, a folder, or a name on the hub.
+    """Open a saved classifier as an instance of `kind`: the embedded model, a folder, or a name on the hub.
 
-    Args:
-        name: None for the embedded model, a folder that `save_pretrained` wrote, or a name on the hub. A name that
-            looks like a path ("./x", "runs/x" where there is a folder `runs`, "a/b/c") is never looked for there.
-        label_names: names of the logits in order, where the model does not know them.
-        device: "cpu", "cuda", "cuda:1", "mps" …; None: a GPU of CUDA if there is one, else the CPU.
-        backend: "torch", or "onnx" for a folder that `neurogame export` wrote, run by onnxruntime on the CPU.
-        kind: the class of what is returned.
-
-    Returns:
-        Model, tokenizer and labels.
-
-    Raises:
-        ModelError: what is there cannot be used; one line that names it and the cause.
-        FileNotFoundError: there is no such folder, or no model in it.
+    Arguments and errors are those of `neurogame.load`, which users call.
     """
     check_choice("backend", backend, Backend)
     if backend == "onnx":
-        model, tokenizer, called = _onnx(name, device)
-        return kind(model, tokenizer, name=called, label_names=label_names)
+        model, tokenizer, title = _onnx(name, device)
+        return kind(model, tokenizer, name=title, label_names=label_names)
     place = embedded.folder() if name is None else folder_of(name)
     where = str(name) if place is None else str(place)
     if place is None:
         _check_hub(where)
     elif (place / exports.MODEL).is_file() and not any(place.glob("*.safetensors")):
         raise ModelError(f"{where} is an ONNX export: load it with backend='onnx' (--backend onnx)")
-    fault = _NOWHERE if place is None else "cannot be loaded"
     if name is None:
         model = load_shipped(Path(where))
     else:
+        fault = _NOWHERE if place is None else "cannot be loaded"
         model = load_trained(where, fault=fault, named=label_names is not None)
-    tokenizer = load_tokenizer(where)
-    opened = kind(_on(model, device), tokenizer, name=_display_name(place, where), label_names=label_names)
+    tokenizer, title = load_tokenizer(where), where
+    if place is not None:  # reports show the folder, or the one above where it is called "model"
+        resolved = place.resolve()
+        title = resolved.parent.name if resolved.name == "model" else resolved.name
+    opened = kind(_move(model, device), tokenizer, name=title, label_names=label_names)
     opened.folder = place
     return opened
-
-
-def _display_name(place: Path | None, where: str) -> str:
-    """What reports call a model: its folder, or that above where it is called "model"."""
-    if place is None:
-        return where
-    resolved = place.resolve()
-    return resolved.parent.name if resolved.name == "model" else resolved.name
 
 
 def _onnx(name: str | Path | None, device: str | torch.device | None) -> tuple[Any, Any, str]:
@@ -99,22 +81,20 @@ def _onnx(name: str | Path | None, device: str | torch.device | None) -> tuple[A
 
 
 def _check_hub(name: str) -> None:
-    """Fail fast on a name that is not cached where the hub cannot be reached; transformers retries for long.
-
-    A local folder with a similar name is suggested.
-    """
+    """Fail fast on a name that is not cached where the hub cannot be reached: transformers retries for minutes."""
     try:
         if not isinstance(try_to_load_from_cache(name, "config.json"), str):
             HfApi().model_info(name, timeout=10)
-    except HfHubHTTPError:  # it answers: transformers says what
+    except HfHubHTTPError:  # the hub answers: transformers reports what is wrong
         return
-    except Exception as error:  # httpx's have no class in common with others
+    except Exception as error:  # errors of httpx have no common class
         near = get_close_matches(name, [path.parent.name for path in Path().glob("*/config.json")], n=1)
         hint = f"; there is a folder {near[0]}" if near else ""
         raise ModelError(f"{name} {_NOWHERE}: {short(error)}{hint}") from error
 
 
-def _on(model: PreTrainedModel, device: str | torch.device | None) -> PreTrainedModel:
+def _move(model: PreTrainedModel, device: str | torch.device | None) -> PreTrainedModel:
+    """Move the model to a device; None: CUDA if available, else the CPU."""
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -687,7 +687,7 @@ def test_words_go_in_the_order_in_which_the_answer_misses_them_least(random, n, 
     def margin(C):
         return float((game.logits(C) @ rivals.mT).min())
 
-    order, margins = game.shrunk(rivals)
+    order, margins = game.removal_order(rivals)
     assert sorted(order) == list(range(n))
     C = torch.ones(n, dtype=torch.bool)
     assert len(margins) == n

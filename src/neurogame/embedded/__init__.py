@@ -29,31 +29,26 @@ class DamagedError(OSError):
 
 
 def folder() -> Path:
-    """The folder of the model, after a look at every checksum (a tenth of a second)."""
+    """The folder of the model, after verifying every checksum (a tenth of a second)."""
     check(FOLDER, shipped.SUMS_SHA256)
     return FOLDER
 
 
 def check(place: Path, expected: str | None = None) -> None:
-    """Raise unless the files of a folder are those that SHA256SUMS names, byte for byte.
+    """Raise a DamagedError unless the files of a folder are those that SHA256SUMS lists, byte for byte.
 
-    Args:
-        place: a folder that `neurogame_bench.shipping.pack` wrote.
-        expected: SHA-256 of SHA256SUMS itself; None: not known, as of a folder that is not shipped yet.
-
-    Raises:
-        DamagedError: a file is missing, differs, or is not in the list.
+    `expected` is the SHA-256 of SHA256SUMS itself; None: not known, as of a folder that is not shipped yet.
     """
     sums = place / SUMS
     if not sums.is_file():
         raise DamagedError(f"the embedded model is not in this installation: {SUMS} is missing; reinstall neurogame")
     if expected is not None and digest(sums) != expected:
         raise DamagedError(f"the embedded model's {SUMS} is not the one shipped with this code; reinstall neurogame")
-    listed = [line.partition("  ") for line in sums.read_bytes().decode(errors="replace").splitlines()]
-    names = {name for _, _, name in listed}
+    entries = [line.partition("  ") for line in sums.read_bytes().decode(errors="replace").splitlines()]
+    names = {name for _, _, name in entries}
     if WEIGHTS not in names:
         raise DamagedError(f"the embedded model's {SUMS} is damaged: it does not name {WEIGHTS}; reinstall neurogame")
-    for checksum, _, name in listed:
+    for checksum, _, name in entries:
         file = place / name
         if not file.is_file():
             raise DamagedError(f"the embedded model lacks {name}; reinstall neurogame, or check out the file again")

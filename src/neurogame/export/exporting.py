@@ -2,8 +2,9 @@
 
 import copy
 import importlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,11 +17,11 @@ from neurogame._common.printing import printable
 from neurogame._common.types import Tensor
 from neurogame._common.validation import check_choice, check_count
 from neurogame._common.writing import atomic_folder
-from neurogame.classifier import Classifier, accepted, is_single
+from neurogame.classifier import Classifier, is_single, model_inputs
 from neurogame.data.batching import collate
 from neurogame.data.words import tokenize
 from neurogame.export import folder as folders
-from neurogame.export.folder import Drawn, Extra, GameRecord, Manifest
+from neurogame.export.folder import BankRecord, Extra, GameRecord, Manifest
 from neurogame.export.graph import Bank, ExportError, FittedGames, Graph, extras_of, has_readout, program, samples_of
 from neurogame.export.runtime import OnnxModel
 
@@ -28,7 +29,7 @@ Quantize = Literal["int8"]
 TOLERANCE = 1e-4  # how far the graph may be from torch, per unit of what it computes (at least 1)
 _LARGEST_SEED = 2**62
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-# What a graph is traced and compared on: lengths that differ, so that there is padding.
+# A graph is traced and compared on these; their lengths differ, so that there is padding.
 _PAIRS = (
     ("Three children are feeding ducks at the edge of a frozen lake, and an old man watches them.", "Birds are fed."),
     ("A cook sleeps.", "Nobody is asleep."),
@@ -38,7 +39,7 @@ _PAIRS = (
 
 @dataclass(frozen=True)
 class Exported:
-    """Where an exported model is, and what it is."""
+    """The folder of an exported model, its size and its manifest."""
 
     folder: str
     megabytes: float  # of model.onnx and its data
@@ -93,10 +94,10 @@ def export(
     """
     _check(nli, Path(folder), extras, quantize, samples, seed)
     bank = Bank(sampling.FIXED_SEED if seed is None else seed, nli.max_length)
-    drawn = samples_of(nli.model, samples)
+    samples = samples_of(nli.model, samples)
     fitted = _explainer(nli)
     games = None if fitted is None else FittedGames(copy.deepcopy(fitted.game.games), fitted.layers)
-    graph = Graph(nli.model.eval(), tuple(extras), bank, drawn, None if games is None else games.to(nli.model.device))
+    graph = Graph(nli.model.eval(), tuple(extras), bank, samples, None if games is None else games.to(nli.model.device))
     batches = _batches(nli)
     made, outputs = program(graph, batches[0])
     with torch.no_grad():
@@ -111,7 +112,7 @@ def export(
         parameters=nli.parameters,
         inputs=list(batches[0]),
         outputs=outputs,
-        bank=None if bank.empty or drawn is None else Drawn(bank.seed, drawn, nli.max_length),
+        bank=None if bank.empty or samples is None else BankRecord(bank.seed, samples, nli.max_length),
         quantized=quantize,
         logit_error=0.0,
         versions={"neurogame": neurogame.__version__, "torch": torch.__version__}
@@ -125,7 +126,7 @@ def export(
         manifest.logit_error = _compare(OnnxModel(fresh, manifest), batches, expected)
         nli.tokenizer.save_pretrained(fresh)
         if fitted is not None or "game" in extras:
-            folders.write_game(_game_record(nli, fitted), fresh)
+            (fresh / folders.GAME).write_text(json.dumps(asdict(_game_record(nli, fitted))) + "\n", encoding="utf-8")
         manifest.sha256 = folders.sums(fresh)
         size = sum(path.stat().st_size for path in fresh.glob(f"{folders.MODEL}*")) / 1e6
         folders.write(manifest, fresh)
@@ -141,13 +142,11 @@ def _game_record(nli: Classifier, fitted: Any) -> GameRecord:
     """game.json: of the explainer, or of the model's own readout."""
     readout = nli.model.classifier if fitted is None else fitted.game.readout
     R, base = (x.detach().float().cpu().tolist() for x in (readout.weight, readout.base))
-    told: dict[str, Any]
     if fitted is None:
-        config = nli.model.config
-        told = {"removal": config.readout_removal, "r2": config.readout_r2, "grounded": config.readout_grounded}
-        return GameRecord("readout", R, base, **told)
-    told = {name: getattr(fitted, name) for name in ("removal", "output", "parts", "level", "r2", "limit")}
-    return GameRecord("explainer", R, base, **told)
+        about = {name: getattr(nli.model.config, f"readout_{name}") for name in ("removal", "r2", "grounded")}
+        return GameRecord("readout", R, base, **about)
+    about = {name: getattr(fitted, name) for name in ("removal", "output", "parts", "level", "r2", "limit")}
+    return GameRecord("explainer", R, base, **about)
 
 
 def _check(
@@ -158,7 +157,7 @@ def _check(
     samples: int | None,
     seed: int | None,
 ) -> None:
-    """Raise at once what would fail after a minute of tracing."""
+    """Raise now what would fail after a minute of tracing."""
     for name in _PACKAGES:
         need(name, "export")
     if isinstance(nli.model, OnnxModel):
@@ -172,10 +171,10 @@ def _check(
         fitted.check(nli.model, nli.name)
         if fitted.game.games.spins != "none":
             raise ExportError(f"the explainer of {nli.name} cannot be exported: its spins depend on who plays")
-    there = extras_of(nli.model, explained=nli.explainer is not None)
+    possible = extras_of(nli.model, explained=nli.explainer is not None)
     for extra in extras:
-        if extra not in there:
-            has = ", ".join(there) or "none"
+        if extra not in possible:
+            has = ", ".join(possible) or "none"
             raise ExportError(f"{nli.name} cannot give {extra!r:.40}; of {', '.join(get_args(Extra))} it has: {has}")
     if quantize is not None:
         check_choice("quantize", quantize, Quantize)
@@ -191,16 +190,16 @@ def _batches(nli: Classifier) -> list[dict[str, Tensor]]:
     texts = (tokenize(nli.tokenizer, text, None, nli.max_length).inputs for text, _ in _PAIRS)  # as `explain` does
     single = is_single(nli)
     rows: Any = [{k: x[0].tolist() for k, x in text.items()} for text in texts] if single else nli.encode(_PAIRS)
-    batches = (pad([rows[i] for i in some]) for some in (range(len(rows)), [1]))
-    return [nli.on_device(accepted(nli.model, batch)) for batch in batches]
+    batches = (pad([rows[i] for i in batch]) for batch in (range(len(rows)), [1]))
+    return [nli.on_device(model_inputs(nli.model, batch)) for batch in batches]
 
 
 def _compare(model: OnnxModel, batches: Sequence[dict[str, Tensor]], expected: Sequence[dict[str, Tensor]]) -> float:
-    """The largest difference of a logit; where nothing was rounded, any difference beyond the tolerance is an error."""
+    """The largest difference of a logit; without quantisation, any difference beyond the tolerance is an error."""
     worst = 0.0
-    for batch, wanted in zip(batches, expected, strict=True):
+    for batch, reference in zip(batches, expected, strict=True):
         outputs = model.run({name: x.cpu() for name, x in batch.items()})
-        for name, value in wanted.items():
+        for name, value in reference.items():
             difference = float((torch.from_numpy(outputs[name]) - value.cpu()).abs().max())
             scale = max(1.0, float(value.abs().max()))
             if model.config.quantized is None and not difference <= TOLERANCE * scale:
@@ -210,18 +209,17 @@ def _compare(model: OnnxModel, batches: Sequence[dict[str, Tensor]], expected: S
 
 
 def int8(path: Path) -> None:
-    """Quantise a graph in its place: the encoder's weights in a quarter of the space, products of whole numbers.
+    """Quantise a graph in place, by dynamic quantisation: the encoder's weights take a quarter of the space.
 
-    onnxruntime's dynamic quantisation: a weight matrix becomes int8 with a scale per column, the embeddings int8 with
-    one scale; activations are rounded to uint8 as they come, with one scale *per batch*. So, unlike everything else
-    here, an answer moves a little with its batch mates. Pooling, classifier and explainer stay in float32: they are
-    small, and a solver does not survive rounding.
+    A weight matrix becomes int8 with a scale per column, the embeddings int8 with one scale. Activations are rounded to
+    uint8 with one scale *per batch*, so that an answer depends slightly on the other rows of its batch. Pooling,
+    classifier and explainer stay in float32: they are small, and a solver does not survive rounding.
     """
     onnx, quantization = need("onnx", "export"), need("onnxruntime.quantization", "export")
     model = onnx.load(path)
-    # what the warning asks for, shapes inferred and constants folded, torch's exporter has done
+    # torch's exporter has inferred shapes and folded constants, as onnxruntime's warning asks for
     model.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")
-    del model.graph.value_info[:]  # shapes of weights that it is going to transpose; it infers them anew
+    del model.graph.value_info[:]  # shapes of weights that quantisation transposes, and infers again
     kept = [node.name for node in model.graph.node if _stays_exact(node)]
     quantization.quantize_dynamic(
         model,
@@ -229,7 +227,7 @@ def int8(path: Path) -> None:
         op_types_to_quantize=["MatMul", "Gather"],
         per_channel=True,
         weight_type=quantization.QuantType.QInt8,
-        nodes_to_exclude=[*kept, *(f"{name}_MatMul" for name in kept)],  # as it calls what was a Gemm
+        nodes_to_exclude=[*kept, *(f"{name}_MatMul" for name in kept)],  # its name for a former Gemm
     )
 
 

@@ -6,7 +6,7 @@
       game.json      `GameRecord`, where the graph gives a grounded game: its readout, what it was fitted on
       tokenizer.json, tokenizer_config.json
 
-A folder that is damaged, or is something else, is refused in one line.
+A damaged folder, or one of another kind, is a `ModelError` of one line.
 """
 
 import json
@@ -21,7 +21,7 @@ from neurogame.modeling.checking import ModelError, short
 
 FORMAT, VERSION = "neurogame-onnx", 1
 MODEL, CONFIG, GAME, TOKENIZER = "model.onnx", "config.json", "game.json", "tokenizer.json"
-_HARMLESS = (".", "README", "LICENSE", "NOTICE")  # how files begin that nothing reads
+_HARMLESS = (".", "README", "LICENSE", "NOTICE")  # prefixes of files that nothing reads
 Extra = Literal["values", "couplings", "game"]
 WEIGHTS = ("alpha", "shapley", "banzhaf", "coupling")  # what a graph may say of each token
 TERMS = ("V", "anchor")  # of a grounded game
@@ -29,7 +29,7 @@ OUTPUTS = ("logits", *WEIGHTS, *TERMS)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class BankRecord:
     """The coalitions in the graph: `samples` per law, for up to `tokens` tokens."""
 
     seed: int
@@ -39,7 +39,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class GameRecord:
-    """game.json: what belongs to the games of a graph, logits(C) = base + readout · v(C), beside V and the anchors."""
+    """game.json: what logits(C) = base + readout · v(C) needs beside V and the anchors, which the graph gives."""
 
     source: str  # "readout" or "explainer"
     readout: list[list[float]]  # R [labels, heads]
@@ -49,7 +49,7 @@ class GameRecord:
     parts: int = 2  # of a text
     level: str = "word"
     r2: float | None = None  # on held-out coalitions of held-out texts
-    limit: float | None = None  # how far it missed the checks of all but a twentieth of them
+    limit: float | None = None  # 95th percentile of its error in the checks of held-out texts
     grounded: bool | None = None  # False: it was never trained to predict the model
 
 
@@ -66,7 +66,7 @@ class Manifest:
     parameters: int
     inputs: list[str]
     outputs: list[str]
-    bank: Drawn | None  # None: the model draws nothing
+    bank: BankRecord | None  # None: the model draws nothing
     quantized: str | None
     logit_error: float  # largest difference to torch when it was exported
     versions: dict[str, str]  # of neurogame and what it used
@@ -97,21 +97,8 @@ class Manifest:
 
 
 def write(manifest: Manifest, folder: Path) -> None:
-    """config.json."""
+    """Write config.json."""
     (folder / CONFIG).write_text(json.dumps(manifest.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def write_game(record: GameRecord, folder: Path) -> None:
-    """game.json."""
-    (folder / GAME).write_text(json.dumps(asdict(record)) + "\n", encoding="utf-8")
-
-
-def read_game(folder: Path) -> GameRecord:
-    """game.json of a folder whose checksums `read` has verified."""
-    try:
-        return GameRecord(**json.loads((folder / GAME).read_text(encoding="utf-8"), object_pairs_hook=unique_keys))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise ModelError(f"{folder / GAME} is missing or damaged: {short(error)}; export the model again") from error
 
 
 def sums(folder: Path) -> dict[str, str]:
@@ -120,10 +107,7 @@ def sums(folder: Path) -> dict[str, str]:
 
 
 def read(folder: Path) -> Manifest:
-    """config.json of a folder that holds the files it lists, with their checksums, and no others.
-
-    A tokenizer and the record of a game would be read whether they are listed or not: they must be.
-    """
+    """config.json of a folder that holds the files it lists, with their checksums, and no others."""
     if not (folder / MODEL).is_file():
         if (folder / "model.safetensors").is_file():
             raise ModelError(f"{folder} is a torch model: load it without backend='onnx', or `neurogame export` it")
@@ -155,18 +139,17 @@ def _manifest(path: Path) -> Manifest:
         manifest = restore(Manifest, content)
     except ValueError as error:
         raise ModelError(f"{path} is damaged: {short(error)}; export the model again") from error
-    possible = {
-        "labels": len(manifest.labels) > 0,
-        "max_length": manifest.max_length > 0,
-        "temperature": 0 < manifest.temperature < math.inf,
-        "inputs": "input_ids" in manifest.inputs,
-        "outputs": "logits" in manifest.outputs and set(manifest.outputs) <= set(OUTPUTS),
-        "sha256": MODEL in manifest.sha256,
-    }
-    wrong = next((name for name, is_possible in possible.items() if not is_possible), None)
-    if wrong is not None:
-        raise ModelError(f"{path}: {wrong} = {getattr(manifest, wrong)!r:.60} is not possible; export again")
-    for name in (TOKENIZER, *([GAME] if set(TERMS) & set(manifest.outputs) else [])):
+    for name, possible in (
+        ("labels", len(manifest.labels) > 0),
+        ("max_length", manifest.max_length > 0),
+        ("temperature", 0 < manifest.temperature < math.inf),
+        ("inputs", "input_ids" in manifest.inputs),
+        ("outputs", "logits" in manifest.outputs and set(manifest.outputs) <= set(OUTPUTS)),
+        ("sha256", MODEL in manifest.sha256),
+    ):
+        if not possible:
+            raise ModelError(f"{path}: {name} = {getattr(manifest, name)!r:.60} is not possible; export again")
+    for name in (TOKENIZER, *([GAME] if set(TERMS) & set(manifest.outputs) else [])):  # read, so they must be listed
         if name not in manifest.sha256:
             raise ModelError(f"{path}: sha256 has no line for {name}; export again")
     return manifest

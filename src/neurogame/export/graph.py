@@ -4,9 +4,9 @@
         on request also: shapley, banzhaf [batch, heads, tokens], coupling [batch, heads, tokens, tokens]
         of a grounded game: V [batch, heads, tokens, width], anchor [batch, heads, width]
 
-Batch and length stay free, and no number is looked at while the graph is made: the mean field becomes a loop of the
-graph (`ising`), real tokens are always sorted to the front, and the compiled loops are out of reach. Coalitions come
-from a `Bank`; what torch.onnx cannot write, or writes so that it overflows, is in `_translations`.
+Batch and length are dynamic, and tracing reads no values: the mean field becomes a loop of the graph (`ising`), real
+tokens are always sorted to the front, and compiled loops are not used. Coalitions come from a `Bank`. `_translations`
+has the operators that torch.onnx lacks, or translates so that they overflow.
 """
 
 import logging
@@ -42,13 +42,9 @@ class ExportError(ValueError):
 class Bank(nn.Module, sampling.Drawing):
     """The coalitions inside a graph: drawn once, for the longest pair, and cut to the length of a batch.
 
-    A draw is a hash of (seed, head, sample, token), see `sampling`: what is drawn for 128 tokens begins with what is
-    drawn for 40. So a constant of the graph gives, for every batch and any padding, the coalitions that torch would
-    draw. Buffers appear as a first, eager pass asks for them.
-
-    Args:
-        seed: of the draws; `sampling.FIXED_SEED` is what torch uses in evaluation.
-        tokens: of the longest sequence.
+    A draw is a hash of (seed, head, sample, token), see `sampling`: a draw for 128 tokens begins with the draw for 40.
+    So a constant of the graph gives, for every batch and any padding, the coalitions that torch would draw. The first
+    eager pass creates the buffers. With `sampling.FIXED_SEED` they are those of evaluation in torch.
     """
 
     def __init__(self, seed: int, tokens: int) -> None:
@@ -62,9 +58,14 @@ class Bank(nn.Module, sampling.Drawing):
         at = 1 if what is sampling.probes else len(arguments) - 1  # where the number of tokens stands
         key = (what.__name__, *arguments[:at], *arguments[at + 1 :])
         if key not in self._places:
-            everything = (*arguments[:at], self.length, *arguments[at + 1 :])
+            longest = (*arguments[:at], self.length, *arguments[at + 1 :])
+            seed = sampling.seed_of(self.seed, device)
+            if what is sampling.permutations:  # the numbers that they sort: an order of 128 holds no order of 40
+                draw = sampling.words(seed, "permutations", *longest)
+            else:
+                draw = what(seed, *longest)
             self._places[key] = f"draw{len(self._places)}"
-            self.register_buffer(self._places[key], _stored(what, sampling.seed_of(self.seed, device), *everything))
+            self.register_buffer(self._places[key], draw.members if isinstance(draw, sampling.Draws) else draw)
         stored = getattr(self, self._places[key])
         cut = stored[:, : arguments[at]] if what is sampling.probes else stored[..., : arguments[at]]
         if what is sampling.permutations:
@@ -79,20 +80,10 @@ class Bank(nn.Module, sampling.Drawing):
         return not self._places
 
 
-def _stored(what: Callable[..., Any], seed: Tensor, *arguments: Any) -> Tensor:
-    """The draw as a tensor; of permutations the numbers that they sort, since an order of 128 holds no order of 40."""
-    if what is sampling.permutations:
-        return sampling.words(seed, "permutations", *arguments)
-    draw: Tensor | sampling.Draws = what(seed, *arguments)
-    return draw.members if isinstance(draw, sampling.Draws) else draw
-
-
 class FittedGames(nn.Module):
-    """The games of an explainer, of all tokens that are no padding; the reader of V chooses which of them play.
+    """The games of an explainer, over all tokens that are no padding; the reader of V chooses which of them play.
 
-    Args:
-        games: without spins, so that V of a token does not depend on who else plays.
-        layers: whose hidden states they read.
+    They must have no spins, so that V of a token does not depend on the other players.
     """
 
     def __init__(self, games: NormGames, layers: Sequence[int]) -> None:
@@ -106,7 +97,7 @@ class FittedGames(nn.Module):
 
 
 class Graph(nn.Module):
-    """The forward pass of `model` to a dictionary of what is asked for.
+    """The forward pass of `model`, with a dictionary as output.
 
     Args:
         model: any classifier that `extras_of` does not refuse.
@@ -130,13 +121,12 @@ class Graph(nn.Module):
     def forward(self, inputs: dict[str, Tensor], generator: sampling.Randomness = None) -> dict[str, Tensor]:
         """Outputs by name, logits first; a `generator` draws instead of the bank."""
         model, real = self.model, inputs["attention_mask"].bool()
-        asked = {} if self.explainer is None else {"output_hidden_states": True}
+        options: dict[str, Any] = {} if self.explainer is None else {"output_hidden_states": True}
         if pooling_of(model) is None:
-            answer = model(**inputs, **asked)
-            return {"logits": answer.logits, **self._fitted(answer.hidden_states, real)}
-        players = model.players(inputs["input_ids"], real)
+            answer = model(**inputs, **options)
+            return {"logits": answer.logits, **self._explainer_terms(answer.hidden_states, real)}
+        encoded, players = model.encode(**inputs, **options), model.players(inputs["input_ids"], real)
         options = {"generator": self.bank if generator is None else generator, "samples": self.samples}
-        encoded = model.encode(**inputs, **asked)
         pooled = model.pool(encoded.states, real, players, record=bool(self.extras), **options)
         outputs = {"logits": model.classify(pooled.output)}
         if pooled.weights is not None:
@@ -148,15 +138,15 @@ class Graph(nn.Module):
             J = game.coupling
             outputs["coupling"] = J.to_dense() if isinstance(J, LinearCoupling) else J
         if "game" in self.extras and isinstance(game, GameTerms):
-            return outputs | _named(game)
-        return outputs | self._fitted(encoded.hidden, real)
+            return outputs | _as_outputs(game)
+        return outputs | self._explainer_terms(encoded.hidden, real)
 
-    def _fitted(self, hidden: Sequence[Tensor] | None, real: Tensor) -> dict[str, Tensor]:
+    def _explainer_terms(self, hidden: Sequence[Tensor] | None, real: Tensor) -> dict[str, Tensor]:
         """The games of the explainer, if there is one."""
-        return {} if self.explainer is None else _named(self.explainer(hidden, real))
+        return {} if self.explainer is None else _as_outputs(self.explainer(hidden, real))
 
 
-def _named(terms: GameTerms) -> dict[str, Tensor]:
+def _as_outputs(terms: GameTerms) -> dict[str, Tensor]:
     return dict(zip(TERMS, (terms.V, terms.anchor), strict=True))
 
 
@@ -166,7 +156,7 @@ def has_readout(model: PreTrainedModel) -> bool:
 
 
 def extras_of(model: PreTrainedModel, *, explained: bool = False) -> tuple[Extra, ...]:
-    """What a model has beyond logits and weights, with an explainer or without."""
+    """The outputs that a model has beyond logits and α, with an explainer or without."""
     if isinstance(model, WordPairModel):
         raise ExportError(f"{type(model).__name__} cannot be exported: it cuts its sentences where the data say")
     pooling = pooling_of(model)
@@ -177,7 +167,7 @@ def extras_of(model: PreTrainedModel, *, explained: bool = False) -> tuple[Extra
 
 
 def samples_of(model: PreTrainedModel, samples: int | None) -> int | None:
-    """How many coalitions per law a graph draws: what is asked for, or the model's own number; None: it draws none."""
+    """Coalitions per law that a graph draws: `samples`, or the model's own number; None: it draws none."""
     pooling = pooling_of(model)
     if isinstance(pooling, NeuroGamePooling | SpinsPooling):
         own = pooling.layer.config if isinstance(pooling, NeuroGamePooling) else pooling.options
@@ -210,13 +200,13 @@ def program(graph: Graph, sample: dict[str, Tensor]) -> tuple[Any, list[str]]:
 
 
 def _root(error: BaseException) -> BaseException:
-    """What torch's exporter wraps in advice to its developers."""
+    """The original error, which torch's exporter wraps."""
     return error if error.__cause__ is None else _root(error.__cause__)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's own deprecations and hints, which do not concern the user who exports."""
+    """Without torch's own deprecation warnings and hints."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -229,7 +219,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _translations(length: int) -> dict[Any, Callable[..., Any]]:
-    """Operations of torch as ONNX, where torch.onnx has none or a worse one; `length` is that of the longest text."""
+    """Operators of torch as ONNX, where torch.onnx has none or a worse one; `length` is that of the longest text."""
     op, types = need("onnxscript", "export").opset20, need("onnx_ir", "export").DataType
     table = [math.inf, *(math.lgamma(x) for x in range(1, length + 1))]
 

@@ -1,6 +1,6 @@
 """An exported graph as a model: logits by onnxruntime, torch only as a container of numbers.
 
-`OnnxModel` is what a `Classifier` needs of a model; `nli.OnnxNLI` adds what the graph has beside the logits.
+A `Classifier` takes an `OnnxModel` for its model; `nli.OnnxNLI` adds the other outputs of the graph.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class TokenWeights:
-    """What the graph says of each token of a pair, special tokens included; None is what it does not have."""
+    """Outputs of the graph for each token of a pair, special tokens included; None where it has no such output."""
 
     tokens: tuple[str, ...]
     alpha: Floats | None  # [heads, tokens]
@@ -39,10 +39,10 @@ class TokenWeights:
 
 
 class Answer(NamedTuple):
-    """What a classifier reads off a forward pass."""
+    """The part of a forward pass's output that a classifier reads."""
 
     logits: Tensor
-    hidden_states: GameTerms | None = None  # in their place, the games that the graph has made of them
+    hidden_states: GameTerms | None = None  # instead of hidden states: the games that the graph makes of them
 
 
 class OnnxModel:
@@ -103,7 +103,8 @@ class OnnxModel:
     def forward(self, *, output_hidden_states: bool = False, **inputs: Tensor) -> Answer:
         """The logits of a padded batch; with the games of the graph where a model would give its hidden states."""
         outputs = {name: torch.from_numpy(x) for name, x in self.run(inputs).items()}
-        asked = output_hidden_states and self.has_game
-        return Answer(outputs["logits"], GameTerms(*(outputs[name] for name in folders.TERMS)) if asked else None)
+        if not (output_hidden_states and self.has_game):
+            return Answer(outputs["logits"])
+        return Answer(outputs["logits"], GameTerms(*(outputs[name] for name in folders.TERMS)))
 
     __call__ = forward

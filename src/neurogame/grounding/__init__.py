@@ -1,7 +1,7 @@
-"""Games that mean something: v(C) is what a model says of the words C.
+"""Grounded games: v(C) predicts the model's logits of the words C.
 
-`coalitions` draws C and judges predictions, `texts` knows the words of a text, `fitting` fits a game to a frozen
-classifier. Training a model and its game together is `neurogame.training`'s business.
+`coalitions` draws C and computes R², `texts` tokenises texts and removes words, `fitting` fits a game to a frozen
+classifier. `neurogame.training` trains a model and its game together.
 """
 
 from neurogame.grounding.coalitions import Law, centred, draw, r_squared, tokens_of

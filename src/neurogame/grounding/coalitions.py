@@ -1,6 +1,6 @@
-"""Which coalitions a game is fitted on, what the tokens of each are, and how well a game predicts them.
+"""The coalitions that a game is fitted on, their tokens, and the R² of its predictions.
 
-Least squares over coalitions needs other laws than averaging marginal contributions does (`sampling`):
+Least squares over coalitions needs other laws than the averages of marginal contributions in `sampling`:
 
     shapley   sizes s with probability ∝ 1/(s(n − s)), C uniform within a size: with both ends exact, the best additive
               account of a game has the Shapley values as its coefficients
@@ -48,12 +48,12 @@ def draw(
     check_count("count", count, least=2)
     if count % 2:
         raise ValueError(f"count must be even, since every coalition comes with its complement; got {count}")
-    rows, width = len(players), max([1, *players])  # a column that nobody plays is better than none: `tokens_of`
-    there = torch.arange(width) < torch.tensor(players).unsqueeze(-1)  # (rows, players)
+    rows, width = len(players), max([1, *players])  # `tokens_of` needs a column, even without a player
+    exists = torch.arange(width) < torch.tensor(players).unsqueeze(-1)  # (rows, players)
     keys = torch.rand(rows, count // 2, width, generator=generator)
     size, coin = torch.rand(2, rows, count // 2, generator=generator)
     of_size = torch.stack([_sizes(u, n) for u, n in zip(size, players, strict=True)]) if rows else size
-    rank = keys.masked_fill(~there.unsqueeze(1), torch.inf).argsort(-1).argsort(-1)
+    rank = keys.masked_fill(~exists.unsqueeze(1), torch.inf).argsort(-1).argsort(-1)
     shapley, banzhaf = rank < of_size.unsqueeze(-1), keys < 0.5
     if law == "deletion":
         few = torch.where(size < 0.5, 1, 2)
@@ -62,7 +62,7 @@ def draw(
     else:
         shares = {"mixed": 0.5, "shapley": 1.0, "banzhaf": 0.0}
         C = torch.where((coin < shares[law]).unsqueeze(-1), shapley, banzhaf)
-    return torch.cat([C, ~C], 1) & there.unsqueeze(1)
+    return torch.cat([C, ~C], 1) & exists.unsqueeze(1)
 
 
 def _sizes(u: Float[Tensor, "pairs"], n: int) -> Float[Tensor, "pairs"]:
@@ -119,9 +119,9 @@ def r_squared(
 ) -> float:
     """1 − Σ‖predicted − said‖²/Σ‖said − base‖², all centred over the labels; NaN where nothing varies.
 
-    With base = b, the logits of the empty text, it is the R² of the game: v(C) = logits(C) − b is 0 for nobody, and a
-    game that gives nobody anything has R² = 0. Without a base it is taken about the mean of what was said, which is
-    stricter: what all texts have in common then counts for nothing.
+    With base = b, the logits of the empty text, it is the R² of the game v(C) = logits(C) − b, and a game that is 0 for
+    every coalition has R² = 0. Without a base it is taken about the mean of `said`, which is stricter: what all texts
+    have in common then counts for nothing.
 
     Args:
         predicted: logits of the game.

@@ -1,14 +1,14 @@
-"""Explainer: a grounded game that was fitted to a classifier, with what it needs to be played and trusted again.
+"""Explainer: a grounded game that was fitted to a classifier, with all that is needed to save and load it.
 
     explainer = neurogame.ground(model, tokenizer, texts)      # minutes; the model stays as it is
     explainer("The plot is thin, but I loved it.")             # an Explanation, in one pass of the model
     explainer(premise, hypothesis)                             # the same, where it was fitted on pairs
     explainer.save_pretrained(folder)                          # explainer.json, explainer.safetensors
 
-It reads hidden states and predicts logits; nothing in it is particular to our models. What the logits mean (one label
-of several, yes or no, several labels at once, a score) is kept beside the game, as are the number of parts of a text,
-what a player is and how players are taken out: fitting, checking and refining all use the same. It belongs to the
-weights that it was fitted to: a digest of them is kept, and any other model is refused.
+It reads hidden states and predicts logits, of any model. What the logits mean (one label of several, yes or no, several
+labels at once, a score) is stored with the game. So are the number of parts of a text, what a player is and how players
+are removed: fitting, checking and refining use the same. An explainer belongs to the weights that it was fitted to: a
+digest of them is stored, and any other model is refused.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ from neurogame._common.writing import atomic_folder
 from neurogame.classifier import MAX_LENGTH, Classifier
 from neurogame.data.removal import Mode
 from neurogame.data.words import Level
-from neurogame.explanation import Explanation, explain
+from neurogame.explanation import Explanation, Question, explain
 from neurogame.explanation.interchange import to_shap
-from neurogame.explanation.pipeline import TOGETHER, explain_many
+from neurogame.explanation.pipeline import TOGETHER, explain_many, is_batched
 from neurogame.grounding.coalitions import Law
 from neurogame.grounding.fitting import PATIENCE, GroundedGame, Progress, fit_games, fit_quality, observe
 from neurogame.grounding.game import WordGame
@@ -45,18 +45,18 @@ from neurogame.outputs import Output
 from neurogame.readout import GameTerms
 
 CONFIG, WEIGHTS = "explainer.json", "explainer.safetensors"
-_PAPERS = ("layers", "removal", "digest", "output", "parts", "level")  # of explainer.json, with `options` and `record`
-_OLDER = {"output": "softmax", "parts": 2, "level": "word"}  # files that do not name them know no others
-TEXTS = 24_000  # more are not used unless asked for
-COALITIONS = 2  # of each: more texts are worth more than more coalitions of one
+_FIELDS = ("layers", "removal", "digest", "output", "parts", "level", "options", "record")  # of explainer.json
+_DEFAULTS = {"output": "softmax", "parts": 2, "level": "word"}  # of files written before these fields existed
+TEXTS = 24_000
+COALITIONS = 2  # per text: more texts are worth more than more coalitions of one
 STEPS = 3000
 _HELD_OUT = 0.05  # of the texts, at most MOST_HELD_OUT
 MOST_HELD_OUT = 400
-_HELD_COALITIONS = 8  # of each text that is held out
-_MOST_WATCHED = 256  # texts on which a fit is watched, of those that would be fitted
-_CHECKED = 100  # of them whose claims are checked, to know how far that is off as a rule
-_ENOUGH = 20  # of these, for a limit beyond which a text is called unlike them
-_SAMPLE = 64  # numbers of each weight that the digest looks at
+_HELD_COALITIONS = 8  # per held-out text
+_MOST_WATCHED = 256  # texts for early stopping, taken from those that would be fitted
+_CHECKED = 100  # held-out texts whose claims are checked, to measure the usual error of a check
+_ENOUGH = 20  # checked texts that `limit` needs
+_SAMPLE = 64  # numbers of each weight in the digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Explainer:
     Attributes:
         game: games and readout.
         layers: whose hidden states it reads, 0 the embeddings.
-        removal: how words were taken out of the texts it was fitted on; checks use the same.
+        removal: how words were removed from the texts it was fitted on; checks use the same.
         digest: of the weights it belongs to.
         options: of `NormGames`.
         record: what it was fitted on, and `r2`: how well it predicts held-out coalitions of held-out texts.
@@ -95,7 +95,7 @@ class Explainer:
 
     @property
     def limit(self) -> float | None:
-        """How far it missed the checks of all but a twentieth of the held-out texts; None where few were held out."""
+        """95th percentile of the error in the checks of held-out texts; None where few were held out."""
         errors = self.record.get("check_error") or {}
         return float(errors["p95"]) if errors.get("texts", 0) >= _ENOUGH else None
 
@@ -128,17 +128,10 @@ class Explainer:
             >>> explainer("A man sleeps.", "Nobody is awake.").show()  # doctest: +SKIP
             >>> [why.sentence for why in explainer(["A fine film.", "A dull film."])]  # doctest: +SKIP
         """
-        classifier, options = self.classifier, {"level": self.level, **options}
+        question = Question(**{"level": self.level, **options})
         if isinstance(text, str) or hypothesis is not None:
-            return explain(classifier, text, hypothesis, **options)  # type: ignore[arg-type]  # it says what is wrong
-        texts = as_texts(text)
-        explanations: list[Explanation] = []
-        for start in range(0, len(texts), TOGETHER):
-            for said in explain_many(classifier, texts[start : start + TOGETHER], **options):
-                if isinstance(said, Exception):
-                    raise said
-                explanations.append(said)
-        return explanations
+            return explain(self.classifier, text, hypothesis, question)  # type: ignore[arg-type]  # it checks the type
+        return explain_list(self.classifier, as_texts(text), question)
 
     def to_shap(self, texts: Iterable[Any], **options: Any) -> Any:
         """Texts explained, as one `shap.Explanation`; see `Explanation.to_shap`.
@@ -216,7 +209,7 @@ class Explainer:
 
         Args:
             hidden: of every layer.
-            players: True at tokens that bring something.
+            players: True at tokens that play.
             real: True at tokens that are no padding; None: all are.
         """
         states = torch.cat([hidden[layer] for layer in self.layers], -1).float().cpu()
@@ -234,7 +227,7 @@ class Explainer:
         Args:
             hidden: of every layer; or `terms` of them.
             members: 1 where a token belongs to a player.
-            playing: tokens that bring something, players' or not; None: those of the players.
+            playing: tokens whose V counts, of a player or in the anchor; None: those of the players.
         """
         if not isinstance(hidden, GameTerms):
             players = members.bool().any(0) if playing is None else playing
@@ -253,11 +246,10 @@ class Explainer:
             >>> explainer.save_pretrained("explainer")  # doctest: +SKIP
         """
         weights = {name: x.half().contiguous() for name, x in self.game.state_dict().items()}
-        papers = {name: getattr(self, name) for name in _PAPERS}
-        papers |= {"options": dict(self.options), "record": dict(self.record)}
+        fields = {name: getattr(self, name) for name in _FIELDS}
         with atomic_folder(folder, last=CONFIG) as fresh:
             save_file(weights, fresh / WEIGHTS, metadata={"format": "pt"})
-            (fresh / CONFIG).write_text(json.dumps(papers, indent=1) + "\n", encoding="utf-8")
+            (fresh / CONFIG).write_text(json.dumps(fields, indent=1, default=dict) + "\n", encoding="utf-8")
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> "Explainer":
@@ -271,7 +263,7 @@ class Explainer:
 
         Raises:
             FileNotFoundError: there is none.
-            ModelError: what is there cannot be read.
+            ModelError: it is damaged.
 
         Example:
             >>> Explainer.from_pretrained(folder).r2  # doctest: +SKIP
@@ -280,25 +272,43 @@ class Explainer:
         if not (place / CONFIG).is_file():
             raise FileNotFoundError(f"{place} holds no explainer: {CONFIG} is missing; `neurogame ground` makes one")
         try:
-            papers = {**_OLDER, **json.loads((place / CONFIG).read_text(encoding="utf-8"))}
+            fields = {**_DEFAULTS, **json.loads((place / CONFIG).read_text(encoding="utf-8"))}
+            fields = {name: fields[name] for name in _FIELDS} | {"layers": tuple(fields["layers"])}
+            fields["options"] = options = {"mixing": 0, **fields["options"]}  # older files do not have `mixing`
             weights = {name: x.float() for name, x in load_file(place / WEIGHTS).items()}
             dim, labels = len(weights["games.mean"]), len(weights["readout.out.bias"])
-            options = {"mixing": 0, **papers["options"]}  # files that do not name it were written before there was any
             longest = max(max(weight.shape, default=1) for weight in weights.values())
-            for name, value in options.items():  # a game that does not fit its weights costs no memory
+            for name, value in options.items():  # before memory is allocated for them
                 if isinstance(value, int) and value > longest:
                     raise ValueError(f"{name} = {value}, but the weights have room for {longest} at most")
             game = GroundedGame(dim, labels, **options)
             game.load_state_dict(weights)
-            about = {name: papers[name] for name in _PAPERS} | {"layers": tuple(papers["layers"])}
-            float(papers["record"]["r2"])
             for name, kind in (("output", Output), ("level", Level), ("removal", Mode)):
-                check_choice(name, papers[name], kind)
-            if papers["parts"] not in (1, 2):
-                raise ValueError(f"parts = {papers['parts']!r}; allowed: 1, or 2 for pairs")
+                check_choice(name, fields[name], kind)
+            if fields["parts"] not in (1, 2):
+                raise ValueError(f"parts = {fields['parts']!r}; allowed: 1, or 2 for pairs")
+            float(fields["record"]["r2"])
         except (KeyError, TypeError, *UNLOADABLE) as error:
             raise ModelError(f"{place} is no explainer that can be read: {short(error)}") from error
-        return cls(game.eval(), options=options, record=papers["record"], **about)
+        return cls(game.eval(), **fields)
+
+
+def explain_list(
+    classifier: Classifier,
+    texts: Sequence[tuple[str, ...]],
+    question: Question,
+    progress: Progress = lambda _: None,
+) -> list[Explanation]:
+    """Explain texts, in shared forward passes where the method allows it; the first error is raised."""
+    explanations: list[Explanation] = []
+    step = TOGETHER if is_batched(classifier, question) else 1
+    for start in range(0, len(texts), step):
+        for result in explain_many(classifier, texts[start : start + step], question):
+            if isinstance(result, Exception):
+                raise result
+            explanations.append(result)
+            progress(1)
+    return explanations
 
 
 def digest(model: PreTrainedModel) -> str:
@@ -306,14 +316,14 @@ def digest(model: PreTrainedModel) -> str:
     total = hashlib.sha256()
     for name, weight in sorted(model.state_dict().items()):
         flat = weight.detach().reshape(-1)
-        some = flat[:: max(1, len(flat) // _SAMPLE)][:_SAMPLE].float().cpu().contiguous()
+        sample = flat[:: max(1, len(flat) // _SAMPLE)][:_SAMPLE].float().cpu().contiguous()
         total.update(f"{name}{list(weight.shape)}".encode())
-        total.update(some.numpy().tobytes())
+        total.update(sample.numpy().tobytes())
     return total.hexdigest()
 
 
 def _layers(model: PreTrainedModel, asked: Sequence[int] | None) -> tuple[int, ...]:
-    """Those asked for, or four of the encoder's; what the model does not have is refused."""
+    """The layers asked for, or four of the encoder's; a ValueError for layers that the model does not have."""
     last = getattr(model.config, "num_hidden_layers", None)
     if not isinstance(last, int):
         raise ValueError(f"{type(model).__name__} has no layers of hidden states that a game could read")
@@ -324,7 +334,7 @@ def _layers(model: PreTrainedModel, asked: Sequence[int] | None) -> tuple[int, .
 
 
 def _open(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Classifier:
-    """The classifier behind what a user has: a model of transformers, a cross-encoder, or a `Classifier` of ours."""
+    """The classifier of a user's model: of transformers, a cross-encoder, or a `Classifier`."""
     if isinstance(model, Classifier):
         return model if tokenizer is None else Classifier(model.model, tokenizer, name=model.name)
     output: Output | None = None
@@ -345,7 +355,7 @@ def _open(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Classifier:
 
 
 def _check_vocabulary(classifier: Classifier) -> None:
-    """A tokenizer with more tokens than the model has embeddings belongs to another model."""
+    """Refuse a tokenizer with more tokens than the model has embeddings."""
     rows = getattr(classifier.model.get_input_embeddings(), "num_embeddings", None)
     most = max(classifier.tokenizer.get_vocab().values(), default=0)
     if isinstance(rows, int) and most >= rows:
@@ -384,7 +394,7 @@ def ground(
         texts: like those to be explained: strings, or (premise, hypothesis) pairs, or objects with these attributes; no
             labels.
         layers: whose hidden states the game reads; None: four, from the embeddings to the last.
-        removal: how words are taken out: "delete", "mask" or "pad".
+        removal: how words are removed: "delete", "mask" or "pad".
         law: of the coalitions, see `grounding.coalitions`.
         coalitions: per text, an even number; each costs a forward pass.
         most: texts that are used; the first so many.
@@ -392,13 +402,13 @@ def ground(
         seed: of coalitions, parameters and order.
         max_length: tokens of a text; None: what the model reads, but at most 128.
         bf16: autocast the passes over the texts that are fitted; half of the time where the processor has instructions
-            for it. What is held out is read as it is.
-        level: what is taken out and gets a number: "word", "token" or "sentence".
-        patience: how often R² on texts that are not fitted may be looked at without a better one before the fit is
-            over; it is looked at some twenty times in all, and the best game is kept. None: fit to the end.
-        keep: a file beside which forward passes are kept while they are done, so that the same call goes on where an
-            interrupted one stopped; deleted at the end. None: nowhere.
-        progress: told how many forward passes, then how many steps, have just been done.
+            for it. Held-out texts are read in full precision.
+        level: what a player is: "word", "token" or "sentence".
+        patience: early stopping: evaluations of R² on texts that are not fitted, some twenty in all, without a better
+            one before the fit stops; the best game is kept. None: fit to the end.
+        keep: a file beside which forward passes are saved, so that the same call resumes an interrupted one; deleted
+            at the end. None: nothing is saved.
+        progress: called with the number of forward passes, then of steps, just done.
         options: of `NormGames` (heads, head_dim, width, mixing, spins).
 
     Returns:
@@ -431,10 +441,10 @@ def ground(
     length = min(classifier.max_length, MAX_LENGTH) if max_length is None else max_length
     common: dict[str, Any] = {"law": law, "removal": removal, "max_length": length, "level": level}
     fitting: dict[str, Any] = {"coalitions": coalitions, "seed": seed, "bf16": bf16}
-    told = hashlib.sha256(b"".join(json.dumps(text).encode() for text in pairs)).hexdigest()
-    job = {"version": __version__, "digest": own, "texts": told, "layers": list(chosen), **common, **fitting}
-    kept: Any = nullcontext() if keep is None else Passes(keep, job, resume=begun(keep))
-    with kept as passes:
+    source = hashlib.sha256(b"".join(json.dumps(text).encode() for text in pairs)).hexdigest()
+    job = {"version": __version__, "digest": own, "texts": source, "layers": list(chosen), **common, **fitting}
+    saving: Any = nullcontext() if keep is None else Passes(keep, job, resume=begun(keep))
+    with saving as passes:
         common |= {"output": output, "kept": passes, "progress": progress}
         observed = observe(model, tokenizer, pairs[held:], chosen, **fitting, **common)
         others = observe(model, tokenizer, pairs[:held], chosen, coalitions=_HELD_COALITIONS, seed=seed + 1, **common)
@@ -445,7 +455,7 @@ def ground(
     fitted_on, watched = observed.split(watching) if 0 < watching < len(observed) else (observed, None)
     watch: dict[str, Any] = {"watched": watched, "patience": patience or 1, "progress": progress}
     best = fit_games(game, fitted_on, steps=steps, seed=seed, **watch)
-    for x in (*game.parameters(), *game.buffers()):  # as they are stored, so that what is loaded plays the same game
+    for x in (*game.parameters(), *game.buffers()):  # rounded as `save_pretrained` rounds them
         x.data = x.data.half().float()
     record: dict[str, Any] = {"texts": len(observed), "coalitions": coalitions, "law": law, "steps": steps}
     record |= {"best_step": best, "seed": seed, "bf16": bf16, "held_out": len(others), **fit_quality(game, others)}
@@ -458,7 +468,7 @@ def ground(
 
 
 def _check_errors(explainer: Explainer, texts: Sequence[tuple[str, ...]]) -> dict[str, float]:
-    """How far the explainer is off where texts are checked: the usual error, and what only a twentieth is beyond."""
+    """Median and 95th percentile of the explainer's error in the checks of texts."""
     before = getattr(explainer.model, "explainer", None)
     classifier, errors = explainer.classifier, list[float]()
     for text in texts[:_CHECKED]:
@@ -468,5 +478,5 @@ def _check_errors(explainer: Explainer, texts: Sequence[tuple[str, ...]]) -> dic
             continue
         errors.append(why.diagnostics["check_error"])
     classifier.explainer = before
-    off = torch.tensor(errors or [torch.nan]).double()
-    return {"texts": len(errors), "median": float(off.median()), "p95": float(off.quantile(0.95))}
+    sample = torch.tensor(errors or [torch.nan]).double()
+    return {"texts": len(errors), "median": float(sample.median()), "p95": float(sample.quantile(0.95))}

@@ -1,10 +1,10 @@
 """Fitting a game to a classifier that stays as it is: its own answers on incomplete texts are the targets.
 
     texts ──one pass each──▶ states of several layers ──games──▶ logits(C) = b + R v(C)
-          ──x_C, a pass each──▶ what the model says of C                    least squares between the two
+          ──x_C, a pass each──▶ the model's logits of C                     least squares between the two
 
-`observe` does the passes, once; `fit_games` trains the games on what was observed, many times over. Nothing is asked of
-the model but hidden states and logits, so any sequence classifier of transformers will do.
+`observe` runs the model, once per text and coalition; `fit_games` trains the games on its answers. The model must only
+return hidden states and logits, so any sequence classifier of transformers will do.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from neurogame._common.types import Bool, Float, Int, Tensor
-from neurogame.classifier import accepted
+from neurogame.classifier import model_inputs
 from neurogame.data.batching import padding_right, sorted_batches
 from neurogame.data.removal import Mode, Removal
 from neurogame.data.words import Level
@@ -28,12 +28,12 @@ from neurogame.modeling.checking import ModelError
 from neurogame.outputs import Output, output_of
 from neurogame.readout import GameTerms, LinearReadout, NormGames
 
-Progress = Callable[[int], object]  # told how many forward passes have just been done
+Progress = Callable[[int], object]  # called with the number of forward passes just done
 Kept = Callable[[Callable[[], dict[str, Tensor]]], dict[str, Tensor]]  # see `grounding.passes`
 BATCH = 64  # texts per forward pass
-PATIENCE = 6  # looks at texts that are not fitted, without a better one, after which a fit is over
-_LOOKS = 20  # in all, if it goes to its end
-_WORTH = 50  # steps from which on that is worth the time
+PATIENCE = 6  # evaluations without a better R² before early stopping
+_EVALUATIONS = 20  # of a fit that is not stopped early
+_SHORT = 50  # a fit of fewer steps is not evaluated
 LEARNING_RATE = 1e-3
 STATISTICS = 800  # texts from which mean and spread of the states are taken
 
@@ -67,17 +67,17 @@ class GroundedGame(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What a model says of texts and of coalitions of their words; one entry per text, real tokens only."""
+    """A model's logits of texts and of coalitions of their words; one entry per text, real tokens only."""
 
     states: list[Float[Tensor, "tokens dim"]]  # float16
     word_of: list[Int[Tensor, "tokens"]]
     members: list[Bool[Tensor, "coalitions players"]]  # the last is N
     logits: list[Float[Tensor, "coalitions labels"]]
-    empty: Float[Tensor, "labels"]  # what it says of no words at all
+    empty: Float[Tensor, "labels"]  # logits of a text without words
     rivals: bool = True  # whether labels compete, so that only differences of logits matter
 
     def centred(self, logits: Float[Tensor, "... labels"]) -> Float[Tensor, "... labels"]:
-        """Logits without what no answer depends on."""
+        """Logits less their mean where labels compete."""
         return centred(logits) if self.rivals else logits
 
     def __len__(self) -> int:
@@ -85,17 +85,12 @@ class Observed:
 
     def split(self, count: int) -> tuple["Observed", "Observed"]:
         """All but the last `count` texts, and these."""
-        first, last = (
-            replace(
-                self,
-                states=self.states[part],
-                word_of=self.word_of[part],
-                members=self.members[part],
-                logits=self.logits[part],
-            )
-            for part in (slice(-count), slice(-count, None))
-        )
-        return first, last
+
+        def part(rows: slice) -> "Observed":
+            lists = ("states", "word_of", "members", "logits")
+            return replace(self, **{name: getattr(self, name)[rows] for name in lists})
+
+        return part(slice(-count)), part(slice(-count, None))
 
     def batch(self, rows: Sequence[int]) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """(states, members by token, players, real tokens) as a `GroundedGame` takes them, and logits; padded."""
@@ -141,8 +136,8 @@ def observe(
         bf16: autocast the passes: half of the time where the processor has instructions for it, answers to two digits.
         level: whether a player is a word, a token or a sentence.
         output: what the logits mean, see `neurogame.outputs`; None: as the configuration says.
-        kept: gives the next batch, as it was kept before or by the function it is given; see `grounding.passes`.
-        progress: told of each batch how many passes it was.
+        kept: returns the next batch, from disk or by the function that it is given; see `grounding.passes`.
+        progress: called after each batch with its number of passes.
 
     Returns:
         One entry per text that has a word.
@@ -172,33 +167,23 @@ def observe(
             observed[i] = (states[row][real], word_of[real], everyone, logits[row].clone())
         if progress is not None:
             progress(len(batch.places) * (coalitions + 1))
-    x, words, C, said = ([observed[i][column] for i in range(len(rows))] for column in range(4))
+    x, words, C, y = (list(column) for column in zip(*(observed[i] for i in range(len(rows))), strict=True))
     rivals = (output or output_of(model.config)) == "softmax"
-    return Observed(x, words, C, said, empty_logits(model, tokenizer, parts=len(pairs[0])), rivals)
+    return Observed(x, words, C, y, empty_logits(model, tokenizer, parts=len(pairs[0])), rivals)
 
 
 def empty_logits(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, parts: int = 2
 ) -> Float[Tensor, "labels"]:
-    """b: what the model says of special tokens alone, of a pair or of a single text."""
+    """b: the logits of special tokens alone, of a pair or of a single text."""
     with torch.inference_mode():
-        answer: Tensor = _answer(model, dict(tokenizer(*[""] * parts, return_tensors="pt"))).logits[0].float().cpu()
-        return answer.clone()
-
-
-def hidden_states(model: PreTrainedModel, answer: Any) -> Sequence[Tensor]:
-    """Of every layer, if the model gives them."""
-    hidden: Sequence[Tensor] | None = getattr(answer, "hidden_states", None)
-    if hidden is None:
-        raise ModelError(
-            f"{type(model).__name__} returns no hidden states, which a game reads; allowed: classes of transformers "
-            "that take output_hidden_states=True"
-        )
-    return hidden
+        inputs = dict(tokenizer(*[""] * parts, return_tensors="pt"))
+        logits: Tensor = _answer(model, inputs).logits[0].float().cpu().clone()
+        return logits
 
 
 def stored(states: Float[Tensor, "rows tokens dim"]) -> Float[Tensor, "rows tokens dim"]:
-    """As float16 on the CPU; what is beyond its range becomes its largest number, and not infinite."""
+    """As float16 on the CPU, clamped to its range instead of overflowing to infinity."""
     most = torch.finfo(torch.float16).max
     return states.float().clamp(-most, most).half().cpu()
 
@@ -208,7 +193,12 @@ def _passes(
 ) -> dict[str, Tensor]:
     """States of the whole texts, and logits of each coalition and of the whole."""
     whole = _answer(model, batch.inputs, bf16=bf16, output_hidden_states=True)
-    hidden = hidden_states(model, whole)
+    hidden: Sequence[Tensor] | None = getattr(whole, "hidden_states", None)
+    if hidden is None:
+        raise ModelError(
+            f"{type(model).__name__} returns no hidden states, which a game reads; allowed: classes of transformers "
+            "that take output_hidden_states=True"
+        )
     states = stored(torch.cat([hidden[layer] for layer in layers], -1))
     parts = [_answer(model, part, bf16=bf16) for part in batch.without(remover)]
     logits = torch.stack([answer.logits.float().cpu() for answer in (*parts, whole)], 1)
@@ -221,8 +211,9 @@ def _passes(
 
 
 def _answer(model: PreTrainedModel, batch: dict[str, Tensor], *, bf16: bool = False, **options: Any) -> Any:
+    inputs = {name: column.to(model.device) for name, column in model_inputs(model, batch).items()}
     with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
-        return model(**{name: column.to(model.device) for name, column in accepted(model, batch).items()}, **options)
+        return model(**inputs, **options)
 
 
 def fit_games(
@@ -239,7 +230,7 @@ def fit_games(
     patience: int = PATIENCE,
     progress: Progress | None = None,
 ) -> int:
-    """Least squares of logits(C) on what was observed, centred over labels that compete; b is what is said of nothing.
+    """Least squares of logits(C) on the observed logits, centred over labels that compete; b is fixed to `empty`.
 
     Args:
         game: changed in place.
@@ -249,14 +240,14 @@ def fit_games(
         learning_rate: the peak of a one-cycle schedule.
         weight_decay: of AdamW.
         seed: of the order of the texts.
-        standardise: whether to take mean and spread of the states anew first; not for games that are trained already.
-        watched: texts that are not fitted: R² on them is looked at now and then, the best game is kept, and the fit is
-            over once it has not become better for long. None: the last game is kept.
-        patience: looks without a better game after which it is over; there are some twenty if it goes to its end.
-        progress: told after each step.
+        standardise: whether to compute mean and spread of the states first; not for games that are trained already.
+        watched: texts that are not fitted, for early stopping: their R² is evaluated some twenty times and the best
+            game is kept. None: the last game is kept.
+        patience: evaluations without a better R² before the fit stops.
+        progress: called after each step.
 
     Returns:
-        The step at which the game that is kept was reached.
+        The step of the game that is kept.
 
     Example:
         >>> fit_games(game, observed, steps=1000)  # doctest: +SKIP
@@ -278,7 +269,7 @@ def fit_games(
     def is_over(step: int) -> bool:
         nonlocal waited
         report(1)
-        if watched is None or steps < _WORTH or (step % -(-steps // _LOOKS) and step < steps):
+        if watched is None or steps < _SHORT or (step % -(-steps // _EVALUATIONS) and step < steps):
             return False
         r2, waited = fit_quality(game, watched)["r2"], waited + 1
         game.train()
@@ -294,7 +285,7 @@ def fit_games(
     descend(parameters, loss_of, lengths, steps=steps, batch_size=batch_size, is_over=is_over, **options)
     if best:
         game.load_state_dict(best[0][2])
-    with torch.no_grad():  # what is common to all labels was not fitted, and is no answer
+    with torch.no_grad():  # what all labels have in common was not fitted
         game.readout.out.weight -= game.readout.out.weight.mean(0, keepdim=True) if observed.rivals else 0.0
     game.readout.out.bias.requires_grad = True
     game.eval()
@@ -316,8 +307,8 @@ def descend(
 ) -> None:
     """Minimise `loss_of` batches of texts of similar length, by AdamW under a one-cycle schedule that peaks at `rate`.
 
-    `order` and `spins` are seeds: of the order of the texts, and of what spins that gate V draw. `is_over` is asked
-    after each step, from 1 on. No gradients are left.
+    `order` and `spins` are seeds: of the order of the texts, and of the draws of spins that gate V. `is_over` is called
+    after each step, counted from 1. Gradients are cleared at the end.
     """
     optimizer = torch.optim.AdamW(parameters, rate, betas=(0.9, 0.99), weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, steps, pct_start=0.1)

@@ -22,9 +22,9 @@ class WordGame:
         V, anchor: of every head; a word is the sum of its pieces, what belongs to no word is in the anchor.
         R, base: the readout, and the logits of a text without words.
         source: "readout" where the game is the model's own classifier, "explainer" where it was fitted to one.
-        removal: how words are taken out of the texts that it predicts.
-        r2: how well it predicted the model on held-out coalitions when it was fitted; None where that is not known.
-        limit: how far it missed the checks of all but a twentieth of the held-out texts, in logits; None: not known.
+        removal: how words are removed from the texts that it predicts.
+        r2: on held-out coalitions when it was fitted; None: not known.
+        limit: 95th percentile of its error in the checks of held-out texts, in logits; None: not known.
         grounded: False where it was never trained to predict the model; None: not known.
     """
 
@@ -62,7 +62,7 @@ class WordGame:
         return self.V.shape[1]
 
     def logits(self, C: Bool[Tensor, "... words"]) -> Float[Tensor, "... labels"]:
-        """What the game says of each coalition, float64."""
+        """The game's logits of each coalition, float64."""
         rows = C.reshape(-1, self.players).to(self.V)
         S = self.anchor + torch.einsum("cw,hwd->chd", rows, self.V)
         v = S.norm(dim=-1) - self.anchor.norm(dim=-1)
@@ -82,15 +82,15 @@ class WordGame:
         logits: Tensor = self.base + (self.R @ v).mT
         return logits.double()
 
-    def shrunk(self, rivals: Float[Tensor, "rivals labels"]) -> tuple[list[int], list[float]]:
-        """From all words to one, each time without the word that the answer misses least: sets of every size.
+    def removal_order(self, rivals: Float[Tensor, "rivals labels"]) -> tuple[list[int], list[float]]:
+        """Remove words one by one, each time the one whose removal leaves the largest margin.
 
         Args:
-            rivals: margin(C) = min_r rivals_r · logits(C) says how far the answer is kept.
+            rivals: margin(C) = min_r rivals_r · logits(C); the answer is kept while it is positive.
 
         Returns:
-            The words in the order in which they go, the last one included; and the margins of what stays: of all
-            words, of all but the first of them, and so on to the last one alone.
+            The words in the order of removal, the last one included; and the margins of the words that remain: of all,
+            of all but the first removed, and so on to the last one alone.
         """
         n, W = self.players, (rivals.to(self.R) @ self.R).numpy()  # (rivals, heads)
         b = (rivals.to(self.R) @ (self.base - self.R @ self.anchor.norm(dim=-1))).numpy()[:, None]

@@ -1,10 +1,10 @@
-"""Forward passes over texts, kept on disk as they are done: an interrupted fit goes on behind the last one.
+"""A cache of forward passes on disk, by which an interrupted fit is resumed.
 
     explainer.passes.part             the passes so far, batch after batch: a length, then safetensors
     explainer.passes.part.journal     what they depend on, then a line per batch; see `neurogame.jobs.parts`
 
-Passes are most of the time of a fit, and each batch costs nothing to read back. What a batch holds is its maker's
-business. Texts are drawn and batched anew by the same seed, so the n-th batch is the same text by text.
+Passes take most of the time of a fit. A batch is any dictionary of tensors. A resumed fit draws and batches the texts
+by the same seed, so its n-th batch has the same texts.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,12 +22,12 @@ Batch = dict[str, Tensor]
 
 
 class Passes:
-    """`passes(make)`: the next batch, as it was kept, or made and kept. A context manager.
+    """`passes(make)`: the next batch, read from the cache or made and added to it. A context manager.
 
     Args:
         path: beside the result; ".part" is added to its name.
-        job: what the passes depend on, `version` first; others are refused.
-        resume: go on with what is there; without, what is there is refused.
+        job: what the passes depend on, `version` first; a cache of another job is refused.
+        resume: use an existing cache; without, an existing one is refused.
     """
 
     def __init__(self, path: str | Path, job: Mapping[str, Any], *, resume: bool) -> None:
@@ -48,18 +48,18 @@ class Passes:
         number, self._next = self._next, self._next + 1
         if number <= self._part.at.chunk:
             length = int.from_bytes(self._file.read(_LENGTH), "big")
-            kept: Batch = load(self._file.read(length))
-            return kept
-        made = make()
-        data = save({name: x.contiguous() for name, x in made.items()})
+            batch: Batch = load(self._file.read(length))
+            return batch
+        batch = make()
+        data = save({name: x.contiguous() for name, x in batch.items()})
         self._part.write(Mark(chunk=number), len(data).to_bytes(_LENGTH, "big") + data)
-        return made
+        return batch
 
     def discard(self) -> None:
-        """The result is there: nobody needs the passes any more."""
+        """Delete the cache, when the result is saved."""
         self._part.discard()
 
 
 def begun(path: str | Path) -> bool:
-    """Whether an interrupted fit has kept passes there."""
+    """Whether an interrupted fit has left a cache there."""
     return parts.begun(Shard().path(Path(path).expanduser()))

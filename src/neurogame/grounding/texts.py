@@ -1,8 +1,8 @@
 """Texts as a model reads them, with the word of each token, and coalitions of these words.
 
-A text is a tuple of its parts, (text,) or (premise, hypothesis): `as_texts` makes them of what users have. Tokenise
-(`word_rows`), pad (`CollateWords`), draw (`draw_words`), remove (`Coalitions.without`): written here once. Who asks the
-model decides what is asked.
+A text is a tuple of its parts, (text,) or (premise, hypothesis), which `as_texts` makes of a user's texts. The steps
+are here: tokenise (`word_rows`), pad (`CollateWords`), draw (`draw_words`), remove (`Coalitions.without`). Callers
+run the model.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from neurogame._common.types import Bool, Int, Tensor
+from neurogame.classifier import check_unicode
 from neurogame.data.batching import collate, sorted_batches
 from neurogame.data.removal import Removal
 from neurogame.data.words import Level, read_words
@@ -29,7 +30,7 @@ def word_rows(
     labels: Sequence[int] | None = None,
     level: Level = "word",
 ) -> list[dict[str, Any]]:
-    """Texts as token ids, with the column `word_of`: the player of each token, which is a word or as `level` says."""
+    """Texts as token ids, with the column `word_of`: the player of each token, a word unless `level` says otherwise."""
     rows: list[dict[str, Any]] = []
     for text, *rest in texts:
         inputs, word_of = read_words(tokenizer, text, rest[0] if rest else None, max_length, level)
@@ -133,22 +134,20 @@ def as_texts(texts: Iterable[Any]) -> list[tuple[str, ...]]:
     """
     if isinstance(texts, str):
         raise TypeError(f"texts must be a list of texts, got one string: {texts!r:.60}")
-    listed: list[tuple[str, ...]] = []
+    checked: list[tuple[str, ...]] = []
     for i, entry in enumerate(texts):
-        parts: tuple[Any, ...] = (entry,) if isinstance(entry, str) else ()
-        if hasattr(entry, "premise"):
+        if isinstance(entry, str):
+            parts: tuple[Any, ...] = (entry,)
+        elif hasattr(entry, "premise"):
             parts = entry.premise, entry.hypothesis
-        elif isinstance(entry, list | tuple):
-            parts = tuple(entry)
+        else:
+            parts = tuple(entry) if isinstance(entry, list | tuple) else ()
         if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
             raise TypeError(f"text {i} must be a string, or a pair (premise, hypothesis) of strings; got {entry!r:.80}")
-        if listed and len(parts) != len(listed[0]):
-            kinds = ("a pair", "a single text") if len(listed[0]) == 2 else ("a single text", "a pair")
+        if checked and len(parts) != len(checked[0]):
+            kinds = ("a pair", "a single text") if len(checked[0]) == 2 else ("a single text", "a pair")
             raise TypeError(f"texts must be all strings or all pairs: text 0 is {kinds[0]}, text {i} is {kinds[1]}")
         for part in parts:
-            try:
-                part.encode()
-            except UnicodeEncodeError:
-                raise ValueError(f"text {i} is not valid Unicode (half of a surrogate pair): {part!r:.80}") from None
-        listed.append(parts)
-    return listed
+            check_unicode(f"text {i}", part)
+        checked.append(parts)
+    return checked

@@ -2,10 +2,10 @@
 
     α_ij ← σ((q_i + ω Σ_{k≠j} α_ik G_k)·G_j/√d + ω‖G_j‖²/(2√d) − log n_i − μ)      q, G = k, V = v of the model
 
-The attention interface hands over queries, keys and values of a layer, with the layer itself. So the keys of the model
-are the keys of the game, and the two numbers of a head, ω and μ, are parameters put beside the model's own
-(`use_neurogame_attention`). A layer without them plays with ω = μ = 0, which is sigmoid attention. The configuration of
-a model that was swapped says so, which `load_neurogame_attention` reads. The mathematics is in `query_game`.
+The attention interface passes queries, keys and values of a layer, and the layer itself. The keys of the model are the
+keys of the game. `use_neurogame_attention` adds the two parameters of a head, ω and μ, to every layer, and an entry to
+the configuration, which `load_neurogame_attention` reads. A layer without them uses ω = μ = 0, which is sigmoid
+attention. The mathematics is in `query_game`.
 """
 
 import inspect
@@ -23,10 +23,9 @@ from neurogame._common.validation import check_count, full_precision
 from neurogame.players import as_bias, count_players
 from neurogame.query_game import QueryGame
 
-NAME = "neurogame"  # of the implementation, and of what a layer carries
-ENTRY = "neurogame_attention"  # of the configuration: the model was swapped, and with which options
-INTERFACE = "ALL_ATTENTION_FUNCTIONS"  # where a layer of transformers looks its attention up
-# What other logits than q·k/√d are made of: the argument of the interface, and the attribute of layers that pass it.
+NAME = "neurogame"  # of the implementation, and of the module that a layer gains
+ENTRY = "neurogame_attention"  # of the configuration of a swapped model: the options
+# Parts of logits beyond q·k/√d: the argument of the interface, and the attribute of layers that pass it.
 UNSUPPORTED = {
     "softcap": "attn_logit_softcapping",
     "s_aux": "sinks",
@@ -83,25 +82,31 @@ def neurogame_attention(
         key, value = (x.repeat_interleave(heads // key.shape[1], dim=1) for x in (key, value))
     terms = getattr(module, NAME, None)
     if terms is None and not torch.compiler.is_compiling():
-        _without_terms(module)
+        _warn_or_refuse(module)
     with full_precision(query.device):
         exact = torch.float32 if query.dtype.itemsize < 4 else query.dtype
         q, G, V = (x.to(exact) for x in (query, key, value))
         if scaling is not None:
             q = q * (scaling * q.shape[-1] ** 0.5)
+        queries, tokens, bias = q.shape[2], G.shape[2], None
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        bias, count = _bias(attention_mask, q, G.shape[2], causal=bool(causal) and query.shape[2] > 1)
+        if attention_mask is None and causal and queries > 1:
+            attention_mask = torch.ones(1, 1, queries, tokens, dtype=torch.bool, device=q.device).tril()
+        if attention_mask is not None:  # bias: −inf where a token does not play
+            mask = attention_mask[..., :tokens]
+            bias = as_bias("attention_mask", ~mask if mask.dtype == torch.bool else mask, q)
+        count = count_players(bias, tokens, q)
         strength = None if terms is None else terms.strength.to(exact)
         price = count.log() + (q.new_zeros(heads) if terms is None else terms.background.to(exact))[:, None]
         iterations = 1 if terms is None else terms.iterations
-        asked = options.get("output_attentions") or getattr(module.config, "output_attentions", False)
+        need_weights = options.get("output_attentions") or getattr(module.config, "output_attentions", False)
         game = QueryGame(q, G, strength, price, bias, iterations)
-        out, alpha = game.attend(V, dropout=dropout, need_weights=bool(asked or dropout))
+        out, alpha = game.attend(V, dropout=dropout, need_weights=bool(need_weights or dropout))
     return out.transpose(1, 2).to(query.dtype), None if alpha is None else alpha.to(query.dtype)
 
 
-def _without_terms(module: nn.Module) -> None:
-    """A layer that lacks the ω and μ it was saved with is refused; one that never had them warns, once."""
+def _warn_or_refuse(module: nn.Module) -> None:
+    """Raise for a layer that lacks the ω and μ it was saved with; warn, once, for one that never had them."""
     if getattr(getattr(module, "config", None), ENTRY, None) is not None:
         raise ValueError(
             f"the configuration says {ENTRY}, but this {type(module).__name__} has no ω and μ: load the model with "
@@ -112,17 +117,6 @@ def _without_terms(module: nn.Module) -> None:
         "neurogame.use_neurogame_attention(model) gives every head its ω and μ",
         stacklevel=2,
     )
-
-
-def _bias(mask: Tensor | None, like: Tensor, tokens: int, *, causal: bool) -> tuple[Tensor | None, Tensor]:
-    """What is added to the logits, −inf where a token does not play, and the number of players."""
-    if mask is None and causal:
-        mask = torch.ones(1, 1, like.shape[2], tokens, dtype=torch.bool, device=like.device).tril()
-    if mask is None:
-        return None, count_players(None, tokens, like)
-    mask = mask[..., :tokens]
-    bias = as_bias("attention_mask", ~mask if mask.dtype == torch.bool else mask, like)
-    return bias, count_players(bias, tokens, like)
 
 
 def register_attention() -> None:
@@ -174,11 +168,10 @@ def use_neurogame_attention(
             getattr(layer, NAME).iterations = iterations
             continue
         terms = HeadTerms(_heads(layer), iterations=iterations, strength=strength, background=background)
-        one = next(layer.parameters())
-        layer.add_module(NAME, terms.to(device=one.device, dtype=one.dtype))
+        layer.add_module(NAME, terms.to(next(layer.parameters())))
     for config in (model.config, *(layer.config for layer in layers)):
         setattr(config, ENTRY, {"iterations": iterations})
-    model.config.attn_implementation = NAME  # is written, so that nobody loads the weights as softmax unawares
+    model.config.attn_implementation = NAME  # is saved, so that nobody loads the weights as softmax by mistake
     return model
 
 
@@ -206,16 +199,16 @@ def load_neurogame_attention(folder: str | PathLike[str], model_class: Any = Non
             "then neurogame.use_neurogame_attention(model)"
         )
     if not (isinstance(model_class, type) and issubclass(model_class, PreTrainedModel)):
-        with torch.device("meta"):  # nothing but its class is wanted
+        with torch.device("meta"):  # only its class is needed
             model_class = type(model_class.from_config(config))
 
     def build(self: PreTrainedModel, *args: Any, **kwargs: Any) -> None:
         model_class.__init__(self, *args, **kwargs)
         use_neurogame_attention(self, **entry)
 
-    # from_pretrained builds the class it is called on, then fills its parameters: so ω and μ must be there by then.
+    # from_pretrained builds the class it is called on, then fills its parameters: ω and μ must exist by then.
     swapped: Any = type(model_class.__name__, (model_class,), {"__init__": build, "__module__": model_class.__module__})
-    wanted_info = options.pop("output_loading_info", False)
+    returns_info = options.pop("output_loading_info", False)
     model, info = swapped.from_pretrained(
         folder, config=config, attn_implementation=NAME, output_loading_info=True, **options
     )
@@ -223,13 +216,13 @@ def load_neurogame_attention(folder: str | PathLike[str], model_class: Any = Non
     if missing:
         raise ValueError(f"the weights in {str(folder)!r} have no {', '.join(missing[:3])}{', …' * (len(missing) > 3)}")
     model.__class__ = model_class
-    return (model, info) if wanted_info else model
+    return (model, info) if returns_info else model
 
 
 def _through_interface(module: nn.Module) -> bool:
     """Whether the forward pass of a layer looks its attention up in transformers' interface."""
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
-    return code is not None and INTERFACE in code.co_names and hasattr(module, "config")
+    return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names and hasattr(module, "config")
 
 
 def _heads(layer: Any) -> int:

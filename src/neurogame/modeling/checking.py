@@ -1,9 +1,8 @@
-"""The folder of a model before it is opened: no code in it is run, its sizes fit its weights, its labels are clear.
+"""Checks of a model folder before it is opened: no code in it runs, its sizes fit its weights, its labels are clear.
 
-transformers opens a folder trustingly. An index of shards may point anywhere, and to pickles; a number in
-`config.json` may ask for more memory than there is, long before weights and configuration are compared; an adapter
-or a kernel is fetched from the hub. What is refused here is refused in one line, by `ModelError`. Only local folders
-are looked at; `SAFELY` holds the options that keep `from_pretrained` safe.
+transformers trusts a folder. An index of shards may point to any file, pickles included. A number in `config.json` may
+ask for more memory than there is, before weights and configuration are compared. Adapters and kernels are downloaded
+from the hub. Such folders are refused here, with a `ModelError` of one line. Only local folders are checked.
 """
 
 import json
@@ -26,8 +25,7 @@ from neurogame._common.records import unique_keys
 from neurogame.labels import spelled
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-SAFELY: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False}
-# what transformers, tokenizers, safetensors and torch raise over a folder that is not as it should be
+# What transformers, tokenizers, safetensors and torch raise when a folder is damaged.
 UNLOADABLE = (
     ArithmeticError,
     AssertionError,
@@ -43,13 +41,13 @@ UNLOADABLE = (
     ValueError,
 )
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
-_RANKS = "shard-*-model-*.safetensors"  # what each process of a distributed run saves for itself
+_RANKS = "shard-*-model-*.safetensors"  # one per process of a distributed run
 _COUNTED = re.compile("layers|group|mixing")  # how often something is built
 _SIZED = re.compile("size|dim|width|heads|labels|spins|vocab")
 _NEEDED = ("hidden_size", "vocab_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-_HARMLESS = {_COUNTED: 1_000, _SIZED: 100_000}  # such a configuration costs little, and the usual checks name the fault
-_SMALL = 50_000_000  # numbers of a model that fits anywhere
-# what costs memory or time in every forward pass and is no size of a weight
+_HARMLESS = {_COUNTED: 1_000, _SIZED: 100_000}  # values that cost little memory; transformers reports their faults
+_SMALL = 50_000_000  # parameters of a model that fits into any memory
+# Limits of fields that cost memory or time in every forward pass but are no size of a weight.
 MOST = {**attention.MOST, "hopfield_steps": 1_000}
 
 
@@ -67,22 +65,17 @@ def short(error: BaseException) -> str:
 
 @contextmanager
 def no_panic(name: object) -> Iterator[None]:
-    """A panic of the tokenizer's native code, which no `except Exception` catches, as a `ModelError`."""
+    """Turn a panic of the tokenizer's native code, which `except Exception` does not catch, into a `ModelError`."""
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # pyo3 makes the class anew in each library
+        if type(error).__name__ != "PanicException":  # each library that uses pyo3 has a class of its own
             raise
         raise ModelError(f"{name}: the tokenizer fails in native code ({short(error)})") from error
 
 
 def check_folder(folder: Path, auto: Any) -> None:
-    """Refuse a folder whose weights are no safetensors, or whose configuration does not fit them.
-
-    Args:
-        folder: holds `config.json`.
-        auto: the Auto class of transformers that is going to open it.
-    """
+    """Refuse a folder whose weights are no safetensors, or do not fit its configuration; `auto` is going to open it."""
     config = read_json(folder / CONFIG)
     _refuse_foreign(folder, config)
     shapes = [shape for file in _weights(folder) for shape in _shapes(file)]
@@ -93,16 +86,16 @@ def check_folder(folder: Path, auto: Any) -> None:
             model = auto.from_config(described, trust_remote_code=False)
     except UNLOADABLE as error:
         raise ModelError(f"{folder} cannot be loaded: {short(error)}") from error
-    asked, there = (sum(map(math.prod, sizes)) for sizes in ([p.shape for p in model.parameters()], shapes))
-    if asked > max(2 * there, _SMALL):
+    described_size, stored_size = sum(p.numel() for p in model.parameters()), sum(map(math.prod, shapes))
+    if described_size > max(2 * stored_size, _SMALL):
         raise ModelError(
-            f"{folder}: {CONFIG} describes a model of {asked:,} numbers, its weights hold {there:,}; "
+            f"{folder}: {CONFIG} describes a model of {described_size:,} numbers, its weights hold {stored_size:,}; "
             "is it the configuration of another model?"
         )
 
 
 def refuse_unused(name: Any, unexpected: Iterable[str]) -> None:
-    """Layers beyond those that the configuration counts would be dropped silently, and the answers change."""
+    """Refuse weights of layers that the configuration does not have: transformers would drop them silently."""
     unused = sorted(key for key in unexpected if re.search(r"\.\d+\.", key))
     if unused:
         raise ModelError(
@@ -112,20 +105,13 @@ def refuse_unused(name: Any, unexpected: Iterable[str]) -> None:
 
 
 def refuse_pickles(folder: Path) -> None:
-    """Weights that are only there as a pickle are refused, with the reason."""
+    """Refuse a folder that has its weights as a pickle only."""
     pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     if pickles and not any(folder.glob("*.safetensors")):
         raise ModelError(
             f"{folder} has its weights as a pickle only ({pickles[0]}), which can run any code when it is read; "
             f"convert it to {WEIGHTS} where you trust it"
         )
-
-
-def safely(name: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Options of `from_pretrained` that make it read safetensors only; a folder of pickles is refused."""
-    if name is not None:
-        refuse_pickles(Path(str(name), options.get("subfolder") or ""))
-    return {**options, "use_safetensors": True}
 
 
 def check_labels(id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any] | None, name: str) -> None:
@@ -155,7 +141,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _refuse_foreign(folder: Path, config: Mapping[str, Any]) -> None:
-    """What would fetch or read something else than this folder's weights."""
+    """Refuse whatever would make transformers download or read anything but this folder's weights."""
     if (folder / "adapter_config.json").exists():
         raise ModelError(f"{folder} is an adapter to another model; merge the two and save the result")
     if next(folder.glob(_RANKS), None) is not None:
@@ -200,7 +186,7 @@ def _weights(folder: Path) -> list[Path]:
 
 
 def _shapes(file: Path) -> list[tuple[int, ...]]:
-    """Of all tensors in a file; those without a number in them may have any shape, and are left out."""
+    """Shapes of all tensors in a file but empty ones, whose other axes may be of any size."""
     try:
         with safe_open(file, framework="pt") as weights:
             shapes = [tuple(weights.get_slice(name).get_shape()) for name in weights.keys()]  # noqa: SIM118 — no mapping
@@ -210,7 +196,7 @@ def _shapes(file: Path) -> list[tuple[int, ...]]:
 
 
 def _check_sizes(folder: Path, config: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> None:
-    """No size is larger than the largest axis of a weight, nothing is there more often than there are weights."""
+    """Refuse sizes beyond the largest axis of a weight, and counts beyond the number of weights."""
     most = {_COUNTED: len(shapes), _SIZED: max((max(shape, default=1) for shape in shapes), default=1)}
     for key, value in _fields(config):
         if not isinstance(value, int) or isinstance(value, bool):

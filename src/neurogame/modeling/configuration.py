@@ -19,11 +19,26 @@ from neurogame.modeling.checking import MOST, UNLOADABLE, ModelError, short
 from neurogame.readout import Spins
 
 Head = Literal["neurogame", "spins", "cls", "mean", "softmax", "hopfield", "budget"]
-Activation = Literal["gelu", "relu"]
-Players = Literal["all", "words"]
-SpinSource = Literal["cls", "tokens"]
-Readout = Literal["ffn", "game"]
 Removal = Literal["delete", "mask", "pad"]  # those of `neurogame.data.removal`
+# Configuration fields by the kind of value that they allow; `_check` has those with a rule of their own.
+_CHOICES = {
+    "head": Head,
+    "preset": Literal["default", "paper"],
+    "players": Literal["all", "words"],
+    "activation": Literal["gelu", "relu"],
+    "spins_source": Literal["cls", "tokens"],
+    "readout": Literal["ffn", "game"],
+    "readout_spins": Spins,
+    "readout_removal": Removal,
+}
+_COUNTS = ("classifier_layers", "spins", "hopfield_steps", "readout_heads", "readout_dim", "readout_width")
+_OPTIONAL_COUNTS = ("heads", "classifier_width")
+_OF_ENCODER = ("hidden_size", "vocab_size", "num_hidden_layers", "max_position_embeddings")
+# Options of `from_pretrained` that say where a model is.
+WHERE = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
+# Fields that a task on top of an encoder leaves in its configuration.
+_OF_TASK = ("id2label", "label2id", "num_labels", "problem_type", "architectures", "_name_or_path", "_commit_hash")
+MOST_LABELS = 100_000
 
 
 class NeuroGameConfig(PreTrainedConfig):
@@ -49,7 +64,7 @@ class NeuroGameConfig(PreTrainedConfig):
         spins, spins_source: of the "spins" head: how many, and whether they read [CLS] or all tokens.
         hopfield_steps, budget: of the controls of that name: updates of the state, and the share of tokens
             whose weights sum to one each.
-        readout: "ffn": the head pools the last states, a feed-forward network classifies what it pooled. "game":
+        readout: "ffn": the head pools the last states, a feed-forward network classifies the pooled vector. "game":
             logits = b + R·v(N), the norm games of `neurogame.readout` read linearly; their values decompose the
             logits. `head`, `heads`, `attention` and the classifier's fields then have no effect.
         readout_layers: whose states the games read, 0 the embeddings; None: four of them, from first to last.
@@ -58,11 +73,11 @@ class NeuroGameConfig(PreTrainedConfig):
         readout_std: of R before training. Games that learn on a frozen encoder first (`training.grounding.warm_steps`)
             learn faster from .3; without such a warm start .02 keeps the first logits small enough to train.
         readout_spins: "none", or "gate": V is weighted by the paper's α.
-        readout_removal: how words were taken out of the texts that a game readout learned to predict: "delete", "mask"
-            or "pad"; explanations check and refine by the same.
-        readout_grounded: whether the game was trained to predict what the model says of incomplete texts; False: never,
-            as a new readout; None: not known.
-        readout_r2: how well it does, on held-out coalitions of dev when training had ended; None: not measured.
+        readout_removal: how words were removed from the texts that a game readout learned to predict: "delete", "mask"
+            or "pad"; explanations check and refine in the same way.
+        readout_grounded: whether the game was trained to predict the model's logits of incomplete texts; False for a
+            new readout; None: not known.
+        readout_r2: its R² on held-out coalitions of dev at the end of training; None: not measured.
         temperature: logits are divided by it where probabilities are reported (never in the loss).
     """
 
@@ -109,7 +124,12 @@ class NeuroGameConfig(PreTrainedConfig):
             raise TypeError(f"attention must be a mapping of options of the layer, got {self.attention!r}")
         self.attention = dict(self.attention or {})
         if isinstance(self.encoder, str):  # a folder, or a name on the hub
-            self.encoder = _configuration(self.encoder)
+            try:
+                self.encoder = AutoConfig.from_pretrained(self.encoder, trust_remote_code=False)
+            except UNLOADABLE as error:
+                raise ModelError(
+                    f"encoder = {self.encoder!r:.80} is neither a folder here nor on the hub: {short(error)}"
+                ) from error
         if isinstance(self.encoder, Mapping | None):
             self.encoder = AutoConfig.for_model(**{"model_type": "bert", **(self.encoder or {})})
         check_labels_number(kwargs)
@@ -122,42 +142,31 @@ class NeuroGameConfig(PreTrainedConfig):
             self.classifier_norm = self.preset != "paper" and self.head != "spins"
 
     def _check(self) -> None:
-        """Every field against what is allowed."""
-        for name, literal in (
-            ("head", Head),
-            ("preset", Literal["default", "paper"]),
-            ("players", Players),
-            ("activation", Activation),
-            ("spins_source", SpinSource),
-            ("readout", Readout),
-            ("readout_spins", Spins),
-            ("readout_removal", Removal),
-        ):
+        """Raise unless every field has an allowed value."""
+        for name, literal in _CHOICES.items():
             check_choice(name, getattr(self, name), literal)
-        counts = ("classifier_layers", "spins", "hopfield_steps", "readout_heads", "readout_dim", "readout_width")
-        for name in counts:
+        for name in _COUNTS:
             check_count(name, getattr(self, name), most=MOST.get(name))
-        check_count("readout_mixing", self.readout_mixing, least=0)
-        for name in ("heads", "classifier_width"):
+        for name in _OPTIONAL_COUNTS:
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
+        check_count("readout_mixing", self.readout_mixing, least=0)
+        for token in self.special_token_ids or ():
+            check_count("special_token_ids", token, least=0)
         for name in ("dropout", "budget", "temperature"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int | float):
                 raise TypeError(f"{name} must be a number, got {number!r}")
-        for token in self.special_token_ids or ():
-            check_count("special_token_ids", token, least=0)
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout!r}")
+        check_positive("temperature", self.temperature)
         if not 0.0 < self.budget < 1.0:
             raise ValueError(f"budget must be between 0 and 1, the share of tokens that is on, got {self.budget!r}")
-        check_positive("temperature", self.temperature)
         check_positive("readout_std", self.readout_std)
         self._check_readout()
         self.attention_config()
 
     def _check_readout(self) -> None:
-        """Layers that the encoder has; an R² that is a number."""
         if self.readout_r2 is not None and not -inf < self.readout_r2 <= 1:
             raise ValueError(
                 f"readout_r2 must be a number up to 1, or null where it was not measured; got {self.readout_r2!r}"
@@ -206,11 +215,11 @@ class NeuroGameConfig(PreTrainedConfig):
         return read_layers(self.num_hidden_layers, self.readout_layers)
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> Any:
-        """The encoder's: where transformers looks for (and, resizing the vocabulary, sets) what belongs to the text."""
+        """The encoder's configuration, where transformers reads text fields and sets the size of the vocabulary."""
         return self.encoder if isinstance(self.encoder, PreTrainedConfig) else self
 
     def to_dict(self) -> dict[str, Any]:
-        """What is saved, without the path that the encoder was loaded from."""
+        """The saved dictionary, without the path that the encoder was loaded from."""
         saved: dict[str, Any] = super().to_dict()
         if isinstance(saved.get("encoder"), dict):
             saved["encoder"].pop("_name_or_path", None)
@@ -224,7 +233,8 @@ class NeuroGameConfig(PreTrainedConfig):
         where = {key: kwargs[key] for key in WHERE if key in kwargs}
         saved, kwargs = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
         if saved and saved.get("model_type", cls.model_type) != cls.model_type:
-            saved = {"model_type": cls.model_type, "encoder": encoder_only(saved)}
+            encoder = {key: value for key, value in saved.items() if key not in _OF_TASK}
+            saved = {"model_type": cls.model_type, "encoder": encoder}
         given = {**saved, **kwargs}
         if given.get("players", cls.players) == "words" and not given.get("special_token_ids"):
             saved = {**saved, "special_token_ids": _ids_of(pretrained_model_name_or_path, where)}
@@ -243,12 +253,6 @@ class NeuroGameConfig(PreTrainedConfig):
         return super().from_dict(config_dict, **kwargs)
 
 
-_OF_ENCODER = ("hidden_size", "vocab_size", "num_hidden_layers", "max_position_embeddings")
-# on the hub or in a folder
-WHERE = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder")
-MOST_LABELS = 100_000
-
-
 def read_layers(last: int, chosen: list[int] | None = None) -> tuple[int, ...]:
     """The layers that a game reads: those chosen, or 0, ⅓, ⅔ and all of the way up; for 12 layers 0, 4, 8, 12."""
     return tuple(sorted(set(chosen or (0, round(last / 3), round(2 * last / 3), last))))
@@ -257,7 +261,7 @@ def read_layers(last: int, chosen: list[int] | None = None) -> tuple[int, ...]:
 def paired_labels(
     id2label: Mapping[Any, Any] | None, label2id: Mapping[Any, Any] | None
 ) -> tuple[dict[int, str], dict[str, int]]:
-    """Both directions, of which one may be missing or left at the default while the other was given."""
+    """id2label and label2id, of which one may be missing, or left at the default while the other was given."""
     names = {int(i): str(name) for i, name in (id2label or {}).items()}
     ids = {str(name): int(i) for name, i in (label2id or {}).items()}
     inverse = {name: i for i, name in names.items()}
@@ -269,24 +273,10 @@ def paired_labels(
 
 
 def check_labels_number(options: Mapping[str, Any]) -> None:
-    """transformers makes up a name for each of `num_labels`, and would fill the memory with them."""
+    """Refuse a `num_labels` for which transformers would fill the memory with made-up names."""
     number = options.get("num_labels")
     if isinstance(number, int) and number > MOST_LABELS:
         raise ValueError(f"num_labels = {number} is too large; allowed: up to {MOST_LABELS}")
-
-
-def encoder_only(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of an encoder without what a task on top of it left there."""
-    task = ("id2label", "label2id", "num_labels", "problem_type", "architectures", "_name_or_path", "_commit_hash")
-    return {key: value for key, value in config.items() if key not in task}
-
-
-def _configuration(name: str) -> Any:
-    """That of an encoder in a folder, or on the hub."""
-    try:
-        return AutoConfig.from_pretrained(name, trust_remote_code=False)
-    except UNLOADABLE as error:
-        raise ModelError(f"encoder = {name!r:.80} is neither a folder here nor on the hub: {short(error)}") from error
 
 
 def special_token_ids(tokenizer: Any) -> list[int]:
@@ -296,8 +286,8 @@ def special_token_ids(tokenizer: Any) -> list[int]:
 
 
 def _ids_of(name: Any, where: dict[str, Any]) -> list[int]:
-    """Those of the tokenizer beside a model."""
-    from neurogame.modeling.loading import load_tokenizer  # imports all that transformers' models need
+    """`special_token_ids` of the tokenizer beside a model."""
+    from neurogame.modeling.loading import load_tokenizer  # it imports torch models, which takes seconds
 
     try:
         ids = special_token_ids(load_tokenizer(name, **where))

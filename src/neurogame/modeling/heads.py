@@ -56,7 +56,7 @@ class Pooled:
 
 
 class Pooling(nn.Module):
-    """What every head offers: `output_size`, `reset_parameters`, a forward pass to `Pooled`, and its `terms`."""
+    """Base class of the heads: `output_size`, `reset_parameters`, a forward pass to `Pooled`, and `terms`."""
 
     output_size: int
     additive = False  # whether the output is a sum over tokens, Σ_i c_i
@@ -73,18 +73,14 @@ class Pooling(nn.Module):
         """Pool the tokens that `real` marks."""
         raise NotImplementedError
 
-    def projections(self) -> tuple[nn.Linear, nn.Linear]:
-        """W_v and W_O of an `additive` head."""
-        raise NotImplementedError
-
     def terms(self, x: States, weights: Weights) -> States:
         """c_i = W_O [w_1i V_1i … w_Hi V_Hi]: what each token adds to the output, where the head is `additive`.
 
         W_O has no bias, so the terms sum to the output.
         """
-        value, out = self.projections()
-        V = value(x).unflatten(-1, (weights.shape[1], -1))  # (batch, tokens, heads, head_dim)
-        terms: Tensor = out((weights.mT.unsqueeze(-1) * V).flatten(-2).to(out.weight.dtype))
+        layer: Any = getattr(self, "layer", self)  # which has W_v and W_O
+        V = layer.value(x).unflatten(-1, (weights.shape[1], -1))  # (batch, tokens, heads, head_dim)
+        terms: Tensor = layer.out((weights.mT.unsqueeze(-1) * V).flatten(-2).to(layer.out.weight.dtype))
         return terms
 
 
@@ -101,7 +97,7 @@ class NeuroGamePooling(Pooling):
         )
 
     def reset_parameters(self) -> None:
-        """As the layer itself says."""
+        """As the layer does."""
         self.layer.reset_parameters()
 
     def forward(
@@ -110,10 +106,6 @@ class NeuroGamePooling(Pooling):
         """The record of the layer is the game."""
         game = self.layer(x, real, generator=generator, samples=samples)
         return Pooled(game.output, game.alpha, game)
-
-    def projections(self) -> tuple[nn.Linear, nn.Linear]:
-        """Those of the layer."""
-        return self.layer.value, self.layer.out
 
 
 class GamePooling(Pooling):
@@ -132,7 +124,7 @@ class GamePooling(Pooling):
         )
 
     def reset_parameters(self) -> None:
-        """As the games themselves say."""
+        """As the games do."""
         self.games.reset_parameters()
 
     def forward(
@@ -153,7 +145,7 @@ class SpinsPooling(Pooling):
 
     How this differs from the authors' script: there the classifier reads tanh(W x_0), and neither J nor
     the game has a path to the logits. Here the equilibrium spins are what it reads. J_kl starts at zero,
-    so training starts from the script's model; nothing bounds it, and the record says where it stops converging.
+    so training starts from the script's model. Nothing bounds it; `spin_state` shows whether the solver converged.
     """
 
     def __init__(self, config: NeuroGameConfig) -> None:
@@ -223,128 +215,101 @@ class ClsPooling(Pooling):
 
 
 class WeightedPooling(Pooling):
-    """z_h = Σ_i w_i V_i with V = W_v x, then W_O: the skeleton of the controls."""
+    """z_h = Σ_i w_i V_i with V = W_v x, then W_O: the controls, which differ in w alone.
+
+        mean       w_i = 1/n over the real tokens
+        softmax    w = softmax(scores), scores_i = ⟨W_q x_0, V_i⟩/√d: attention pooling
+        budget     argmax_w ⟨scores, w⟩ − ½‖w‖² with 0 ≤ w ≤ 1, Σ w = budget·n, divided by budget·n
+        hopfield   w = softmax(β Kᵀ ξ), after ξ ← K softmax(β Kᵀ ξ) iterated from a learned state
+
+    The scores are contributions in the direction of a query: what φ_i tends to as its anchor grows. Under a budget each
+    token is on, off or in between, like a spin, but how many are on is fixed; entmax solves it by bisection. Hopfield
+    pooling (Ramsauer et al., 2021) has stored patterns K = W_k LayerNorm(x) and β = 1/√d; with one step it is attention
+    pooling with a learned query.
+    """
 
     additive = True
 
     def __init__(self, config: NeuroGameConfig) -> None:
         super().__init__()
-        self.heads, self.output_size = config.pooling_heads, config.hidden_size
-        self.head_dim = config.hidden_size // config.pooling_heads
-        self.value = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
-        self.out = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+        dim = self.output_size = config.hidden_size
+        self.heads, self.head_dim = config.pooling_heads, dim // config.pooling_heads
+        self.kind, self.steps, self.budget = config.head, config.hopfield_steps, float(config.budget)
+        self.value = nn.Linear(dim, dim, bias=False)
+        self.out = nn.Linear(dim, dim, bias=False)
+        if self.kind in ("softmax", "budget"):
+            self.query = nn.Linear(dim, dim, bias=False)
+        if self.kind == "budget":
+            need("entmax", "train")
+        if self.kind == "hopfield":
+            self.norm = nn.LayerNorm(dim)
+            self.key = nn.Linear(dim, dim, bias=False)
+            self.state = nn.Parameter(torch.empty(self.heads, self.head_dim))
 
-    def split(self, projected: Float[Tensor, "batch tokens dim"]) -> Float[Tensor, "batch heads tokens head_dim"]:
-        """One axis per head."""
-        heads: Tensor = projected.unflatten(-1, (self.heads, self.head_dim))
-        return heads.transpose(1, 2)
-
-    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
-        """w, 0 at padding."""
-        raise NotImplementedError
+    def reset_parameters(self) -> None:
+        """The state of "hopfield" starts as a random direction."""
+        super().reset_parameters()
+        if self.kind == "hopfield":
+            nn.init.ones_(self.norm.weight)
+            nn.init.zeros_(self.norm.bias)
+            nn.init.normal_(self.state, std=1.0)
 
     def forward(self, x: States, real: Real, **_: Any) -> Pooled:
         """Σ_i w_i V_i."""
-        if not transformed():  # whose sizes a check of them would fix
-            as_mask(real, x.shape[:2], x.device)  # of nothing but padding there is no mean
-        V = self.split(self.value(x))
-        w = self.weights(x, V, real.unsqueeze(1))
+        if not transformed():  # a check would make the sizes constants of an exported graph
+            as_mask(real, x.shape[:2], x.device)  # an empty row has no mean
+        V = self._split(self.value(x))
+        w = self._weights(x, V, real.unsqueeze(1))
         z = (w.unsqueeze(-2) @ V).squeeze(-2)
         return Pooled(self.out(z.flatten(-2)), w)
 
-    def projections(self) -> tuple[nn.Linear, nn.Linear]:
-        """The head's own."""
-        return self.value, self.out
-
-
-class MeanPooling(WeightedPooling):
-    """w_i = 1/n over the real tokens."""
-
-    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
-        """Uniform."""
-        uniform = real.to(V.dtype) / real.sum(-1, keepdim=True)
-        return uniform.expand(V.shape[:-1])
-
-
-class QueryPooling(WeightedPooling):
-    """Scores ⟨W_q x_0, V_i⟩/√d: contribution in the direction of a query, what φ_i tends to as its anchor grows."""
-
-    def __init__(self, config: NeuroGameConfig) -> None:
-        super().__init__(config)
-        self.query = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
-
     def scores(self, x: Tensor, V: Tensor) -> Weights:
-        """One per token and head."""
-        q = self.query(x[:, 0]).unflatten(-1, (self.heads, self.head_dim))
-        return (V @ q.unsqueeze(-1)).squeeze(-1) * self.head_dim**-0.5
+        """⟨W_q x_0, V_i⟩/√d."""
+        return self._products(V, self.query(x[:, 0]).unflatten(-1, (self.heads, self.head_dim)))
 
-
-class SoftmaxPooling(QueryPooling):
-    """w = softmax of the scores: attention pooling."""
-
-    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
-        """They sum to 1."""
-        return self.scores(x, V).masked_fill(~real, -torch.inf).softmax(-1)
-
-
-class BudgetPooling(QueryPooling):
-    """argmax_w ⟨scores, w⟩ − ½‖w‖² with 0 ≤ w ≤ 1, Σ w = budget·n, by entmax's bisection.
-
-    Like a spin, each token is on, off or in between; how many are on is fixed.
-    """
-
-    def __init__(self, config: NeuroGameConfig) -> None:
-        super().__init__(config)
-        need("entmax", "train")
-        self.budget = float(config.budget)
-
-    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
-        """They sum to budget·n; divided by that, so that z stays a mean."""
-        from entmax import budget_bisect
-
-        total = self.budget * real.sum(-1, keepdim=True).float()
-        scores = self.scores(x, V)
-        lowest = scores.detach().masked_fill(~real, torch.inf).amin(-1, keepdim=True)
-        scores = torch.where(real, scores, lowest - 2.0)  # more than 1 below any other: bisection leaves them at 0
-        w = budget_bisect(scores.float(), budget=total, dim=-1, n_iter=30)
-        return (w.masked_fill(~real, 0.0) / total).to(V.dtype)
-
-
-class HopfieldPooling(WeightedPooling):
-    """ξ ← K softmax(β Kᵀ ξ), iterated from a learned state; w = softmax(β Kᵀ ξ).
-
-    Hopfield pooling (Ramsauer et al., 2021) with stored patterns K = W_k LayerNorm(x) and β = 1/√d. With one
-    step it is attention pooling with a learned query.
-    """
-
-    def __init__(self, config: NeuroGameConfig) -> None:
-        super().__init__(config)
-        self.steps = config.hopfield_steps
-        self.norm = nn.LayerNorm(config.hidden_size)
-        self.key = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
-        self.state = nn.Parameter(torch.empty(self.heads, self.head_dim))
-
-    def reset_parameters(self) -> None:
-        """The state starts as a random direction."""
-        super().reset_parameters()
-        nn.init.ones_(self.norm.weight)
-        nn.init.zeros_(self.norm.bias)
-        nn.init.normal_(self.state, std=1.0)
-
-    def weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
-        """They sum to 1."""
-        K = self.split(self.key(self.norm(x)))
+    def _weights(self, x: Tensor, V: Tensor, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
+        """w, 0 at padding."""
+        if self.kind == "mean":
+            uniform = real.to(V.dtype) / real.sum(-1, keepdim=True)
+            return uniform.expand(V.shape[:-1])
+        if self.kind == "softmax":
+            return _softmax(self.scores(x, V), real)
+        if self.kind == "budget":
+            return self._budget(self.scores(x, V), real).to(V.dtype)
+        K = self._split(self.key(self.norm(x)))
         state = self.state.expand(x.shape[0], -1, -1)  # not len(x), which export would take for a constant
         for step in range(self.steps):
-            scores = (K @ state.unsqueeze(-1)).squeeze(-1) * self.head_dim**-0.5
-            w = scores.masked_fill(~real, -torch.inf).softmax(-1)
+            w = _softmax(self._products(K, state), real)
             if step + 1 < self.steps:
                 state = (w.unsqueeze(-2) @ K).squeeze(-2)
         return w
 
+    def _budget(self, scores: Weights, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
+        from entmax import budget_bisect  # of the extra `train`
+
+        total = self.budget * real.sum(-1, keepdim=True).float()
+        lowest = scores.detach().masked_fill(~real, torch.inf).amin(-1, keepdim=True)
+        scores = torch.where(real, scores, lowest - 2.0)  # more than 1 below any other: bisection leaves them at 0
+        w: Tensor = budget_bisect(scores.float(), budget=total, dim=-1, n_iter=30)
+        return w.masked_fill(~real, 0.0) / total
+
+    def _split(self, projected: Float[Tensor, "batch tokens dim"]) -> Float[Tensor, "batch heads tokens head_dim"]:
+        """One axis per head."""
+        heads: Tensor = projected.unflatten(-1, (self.heads, self.head_dim))
+        return heads.transpose(1, 2)
+
+    def _products(self, keys: Tensor, query: Float[Tensor, "batch heads head_dim"]) -> Weights:
+        """⟨query, key_i⟩/√d."""
+        return (keys @ query.unsqueeze(-1)).squeeze(-1) * self.head_dim**-0.5
+
+
+def _softmax(scores: Weights, real: Bool[Tensor, "batch 1 tokens"]) -> Weights:
+    """Over the real tokens."""
+    return scores.masked_fill(~real, -torch.inf).softmax(-1)
+
 
 def pooling_of(model: object) -> Pooling | None:
-    """The pooling of a NeuroGame model; None for a model of another make, which cannot be taken apart."""
+    """The pooling of a NeuroGame model; None for other models."""
     pooling = getattr(model, "pooling", None)
     return pooling if isinstance(pooling, Pooling) else None
 
@@ -353,8 +318,5 @@ POOLINGS: dict[str, type[Pooling]] = {
     "neurogame": NeuroGamePooling,
     "spins": SpinsPooling,
     "cls": ClsPooling,
-    "mean": MeanPooling,
-    "softmax": SoftmaxPooling,
-    "hopfield": HopfieldPooling,
-    "budget": BudgetPooling,
+    **dict.fromkeys(("mean", "softmax", "hopfield", "budget"), WeightedPooling),
 }

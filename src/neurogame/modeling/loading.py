@@ -7,7 +7,7 @@ import inspect
 import logging
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -30,7 +30,6 @@ from transformers.utils import logging as transformers_logging
 
 from neurogame.modeling.checking import (
     CONFIG,
-    SAFELY,
     UNLOADABLE,
     WEIGHTS,
     ModelError,
@@ -38,19 +37,28 @@ from neurogame.modeling.checking import (
     check_labels,
     no_panic,
     read_json,
+    refuse_pickles,
     refuse_unused,
     short,
 )
 
 Model = TypeVar("Model", bound=PreTrainedModel)
-_loading = threading.RLock()  # transformers' hook for bars is one for all threads
+_loading = threading.RLock()  # the hook for progress bars is global
+
+
+def load_exactly(from_pretrained: Callable[..., Any], name: Any, *args: Any, **options: Any) -> Any:
+    """`from_pretrained(name, …)` of a class of ours, safetensors only; the logits equal those of the saved model."""
+    if name is not None:
+        refuse_pickles(Path(str(name), options.get("subfolder") or ""))
+    loaded = from_pretrained(name, *args, **{**options, "use_safetensors": True})
+    copy_unaligned(loaded[0] if isinstance(loaded, tuple) else loaded)
+    return loaded
 
 
 def copy_unaligned(model: nn.Module) -> None:
-    """Copy tensors that do not start at a multiple of 64 bytes, so that logits are those of the saved model to the bit.
+    """Copy tensors that do not start at a multiple of 64 bytes, so that logits equal those of the saved model exactly.
 
-    Loaded tensors lie in the mapped file at whatever address, and matrix products round differently
-    where memory is not aligned.
+    Loaded tensors lie in the mapped file at any address, and matrix products round differently on unaligned memory.
     """
     for parameter in model.parameters():
         if parameter.device.type == "cpu" and parameter.data_ptr() % 64:
@@ -58,17 +66,13 @@ def copy_unaligned(model: nn.Module) -> None:
 
 
 def sharing(model: Model, *, attention: str | None = None) -> Model:
-    """A model that shares every tensor with another, and may compute them in another way.
+    """A copy of a model that shares its tensors, with another implementation of attention ("eager", "sdpa" …) if given.
 
-    Costs milliseconds and no memory to speak of, so one model can be run in two ways at once, from many threads.
-
-    Args:
-        model: stays as it is.
-        attention: how the encoder computes its attention: "eager", "sdpa" …; None: as `model` does.
+    Costs milliseconds and little memory, so that one model can run both ways at once, from many threads.
     """
     tensors = (*model.parameters(), *model.buffers())
-    carried = getattr(model, "explainer", None)  # a fitted game, which belongs to the model itself
-    twin = deepcopy(model, {id(kept): kept for kept in (*tensors, carried)})
+    explainer = getattr(model, "explainer", None)
+    twin = deepcopy(model, {id(shared): shared for shared in (*tensors, explainer)})
     if attention is not None:
         encoder = getattr(twin, "encoder", None)
         (encoder if isinstance(encoder, PreTrainedModel) else twin).set_attn_implementation(attention)
@@ -76,10 +80,9 @@ def sharing(model: Model, *, attention: str | None = None) -> Model:
 
 
 def load_tokenizer(name: Any, **where: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer beside a model; a folder that holds none is an error.
+    """The tokenizer beside a model; a folder without one is an error.
 
-    Where there is none, transformers makes one up from the model's type, with special tokens and no words:
-    every text would be a row of [UNK].
+    transformers would make one up from the model's type, with special tokens and no words: every text would be [UNK].
     """
     try:
         with no_panic(name):
@@ -97,66 +100,53 @@ def load_tokenizer(name: Any, **where: Any) -> PreTrainedTokenizerBase:
     limit = tokenizer.model_max_length
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 1 <= limit < math.inf:
         raise ModelError(f"{name}: the tokenizer's model_max_length must be a number of tokens, got {limit!r:.40}")
-    with no_panic(name):  # parts of it are used for the first time when a text comes
+    with no_panic(name):  # parts of it are built when the first text is encoded
         tokenizer("a", "b", verbose=False)
     return tokenizer
 
 
-def encoder_class(config: Any) -> type[PreTrainedModel]:
-    """The class of transformers behind the configuration of an encoder; what is no encoder is refused."""
+def without_pooler(config: Any) -> dict[str, bool]:
+    """Options that leave out the encoder's own pooler, whose parameters nothing reads; a ValueError if no encoder."""
     kind = MODEL_MAPPING.get(type(config), None)
     if kind is None or config.is_encoder_decoder or "ForSequenceClassification" in kind.__name__:
         raise ValueError(
             f"model_type = {config.model_type!r} is not an encoder that a head can be put on; "
             "allowed: BERT and its relatives, one vector per token"
         )
-    return kind
-
-
-def without_pooler(config: Any) -> dict[str, bool]:
-    """The encoder's own pooler would be parameters that nothing reads; left out where the class allows it."""
-    parameters = inspect.signature(encoder_class(config).__init__).parameters
+    parameters = inspect.signature(kind.__init__).parameters
     return {"add_pooling_layer": False} if "add_pooling_layer" in parameters else {}
 
 
 def load_encoder(name: Any, config: Any, **options: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A pretrained encoder, from a checkpoint of the encoder itself or of a task on it; and the loader's own record.
+    """A pretrained encoder, from its own checkpoint or from that of a task on it; and transformers' loading record.
 
-    What the task left in the file (its head, the pooler) is dropped silently. A checkpoint that
-    lacks weights of the encoder, has them in other shapes, or as a pickle, is refused.
-
-    Args:
-        name: a folder, or a name on the hub.
-        config: configuration of the encoder.
-        options: what `from_pretrained` of transformers takes (dtype, device_map, attn_implementation …).
+    What the task left in the file (its head, the pooler) is dropped silently. A checkpoint that lacks weights of the
+    encoder, has them in other shapes, or as a pickle, is refused. `options` are those of `from_pretrained`.
     """
-    options |= without_pooler(config)
-    with _no_report():
-        encoder, record = _load(AutoModel, name, config=config, **options)
-    refuse_incomplete(name, encoder, record)
-    copy_unaligned(encoder)
-    return encoder, record
+    return _load_base(AutoModel, name, config=config, **options, **without_pooler(config))
 
 
 def load_classifier(name: Any, **options: Any) -> PreTrainedModel:
     """transformers' own classifier of the family: its encoder as the checkpoint has it, its head loaded or new."""
+    return _load_base(AutoModelForSequenceClassification, name, **options)[0]
+
+
+def _load_base(auto: Any, name: Any, **options: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """A model whose encoder must be complete in the checkpoint."""
     with _no_report():
-        model, record = _load(AutoModelForSequenceClassification, name, **options)
-    refuse_incomplete(name, model, record, part=f"{model.base_model_prefix}.")
+        model, record = _load(auto, name, **options)
+    refuse_incomplete(name, model, record, part="" if auto is AutoModel else f"{model.base_model_prefix}.")
     copy_unaligned(model)
-    return model
+    return model, record
 
 
 def load_trained(name: str, *, fault: str = "cannot be loaded", named: bool = False) -> PreTrainedModel:
-    """A classifier as it was trained, in float32: every weight is there, in its shape, and finite.
+    """A trained classifier, in float32: every weight is there, in its shape, and finite; a ModelError otherwise.
 
     Args:
         name: a folder, or a name on the hub.
         fault: what an error says of a name that transformers cannot open.
         named: whether the caller names the labels; if not, those in config.json must not contradict each other.
-
-    Raises:
-        ModelError: what is there is no trained classifier.
     """
     try:
         with no_bar():
@@ -186,13 +176,10 @@ def load_trained(name: str, *, fault: str = "cannot be loaded", named: bool = Fa
 
 
 def load_shipped(folder: Path) -> PreTrainedModel:
-    """The classifier of a folder whose every byte has been checked, in float32; as `load_trained` gives it, sooner.
+    """The classifier of `embedded.folder`, whose checksums have been verified; equal to `load_trained`'s, but faster.
 
-    Names, shapes and numbers are known to fit, so the weights are copied by their names. `from_pretrained` would first
-    work out how the weights of every family of models have been named in the past, which takes longer than the copy.
-
-    Args:
-        folder: what `embedded.folder` returns.
+    Names, shapes and numbers are known to fit, so the weights are copied by name. `from_pretrained` would first work
+    out how the weights of every family of models were named in the past, which takes longer than the copy.
     """
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     with no_init_weights():
@@ -202,11 +189,12 @@ def load_shipped(folder: Path) -> PreTrainedModel:
 
 
 def _load(auto: Any, name: Any, **options: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """What an Auto class makes of a folder or a name, safetensors only, with the record of what was not found there."""
+    """A model by an Auto class, safetensors only, every weight finite; and transformers' loading record."""
     folder = Path(str(name), options.get("subfolder") or "")
     if folder.is_dir():
         check_folder(folder, auto)
-    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True, **SAFELY}
+    options |= {"use_safetensors": True, "trust_remote_code": False}
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, record = auto.from_pretrained(name, **options)
     for key, weight in model.named_parameters():
         if not weight.is_meta and not _is_finite(weight):
@@ -215,13 +203,13 @@ def _load(auto: Any, name: Any, **options: Any) -> tuple[PreTrainedModel, dict[s
 
 
 def _is_finite(weight: torch.Tensor) -> bool:
-    """Whether all numbers are; a finite sum says so at a fifth of the price of looking at each."""
+    """Whether all numbers are finite; a finite sum proves it in a fifth of the time."""
     weight = weight.detach()
     return bool(weight.sum().isfinite()) or bool(weight.isfinite().all())
 
 
 def refuse_incomplete(name: Any, model: PreTrainedModel, record: dict[str, Any], part: str = "") -> None:
-    """A checkpoint must hold all weights of the encoder (named `part`…, poolers aside), in the shapes it has."""
+    """Refuse a checkpoint that lacks weights of the encoder (named `part`…, poolers aside) or has other shapes."""
 
     def inside(key: str) -> bool:
         return key.startswith(part) and not key.removeprefix(part).startswith("pooler.")
@@ -239,14 +227,14 @@ def refuse_incomplete(name: Any, model: PreTrainedModel, record: dict[str, Any],
 
 
 def quiet() -> None:
-    """transformers' own bars and load reports off, for programs that show their own."""
+    """Switch off transformers' progress bars and load reports, for programs that show their own."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
 
 
 @contextmanager
 def _no_report() -> Iterator[None]:
-    """Without transformers' table of unused weights: `refuse_incomplete` says what of it matters."""
+    """Without transformers' table of unused weights; `refuse_incomplete` reports what matters of it."""
     logger = logging.getLogger("transformers.modeling_utils")
 
     def other(entry: logging.LogRecord) -> bool:
@@ -261,7 +249,7 @@ def _no_report() -> Iterator[None]:
 
 @contextmanager
 def no_bar() -> Iterator[None]:
-    """Without transformers' bars over a single file, which are over in a moment; others, and its settings, stay."""
+    """Without transformers' progress bars over a single file; other bars and its settings stay."""
 
     def bar(make: Any, arguments: Any, options: Any) -> Any:
         if options.get("desc") in ("Loading weights", "Writing model shards"):
@@ -269,7 +257,7 @@ def no_bar() -> Iterator[None]:
         return make(*arguments, **options) if before is None else before(make, arguments, options)
 
     hook = getattr(transformers_logging, "set_tqdm_hook", None)
-    if hook is None:  # transformers before it had the bar's hook
+    if hook is None:  # older versions of transformers
         yield
         return
     with _loading:

@@ -20,13 +20,7 @@ class Mixup(NamedTuple):
 
     @classmethod
     def draw(cls, batch: int, alpha: float, generator: torch.Generator) -> "Mixup":
-        """w ~ Beta(α, α) for the whole batch, partners by a random permutation.
-
-        Args:
-            batch: rows.
-            alpha: α.
-            generator: where the draws come from.
-        """
+        """w ~ Beta(α, α) for the whole batch, partners by a random permutation of its rows."""
         a = torch._standard_gamma(torch.full((2,), alpha, dtype=torch.float64), generator=generator)
         weight = float(a[0] / a.sum()) if float(a.sum()) > 0 else 1.0
         return cls(torch.randperm(batch, generator=generator), weight)
@@ -52,13 +46,8 @@ def classification_loss(
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy; with mixup w·CE(labels) + (1 − w)·CE(labels[partner]), row by row.
 
-    Rows without a gold label (−100, as transformers has it) do not count.
-
-    Args:
-        logits: [batch, labels].
-        labels: [batch], gold labels by id.
-        mixup: as the rows were mixed; None: they were not.
-        label_smoothing: share of the target distribution that is uniform.
+    Rows without a gold label (−100, as transformers has it) do not count. `label_smoothing` is the share of the target
+    distribution that is uniform.
     """
     logits = logits.float()
     if not labels.is_floating_point():

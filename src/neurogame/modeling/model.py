@@ -23,10 +23,9 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from neurogame._common.types import Bool, Float, Int, Tensor
 from neurogame.attention import NeuroGameAttention, NeuroGameOutput
-from neurogame.modeling.checking import safely
 from neurogame.modeling.configuration import WHERE, NeuroGameConfig
 from neurogame.modeling.heads import POOLINGS, GamePooling, Pooled, Pooling, SpinsOutput
-from neurogame.modeling.loading import copy_unaligned, load_encoder, without_pooler
+from neurogame.modeling.loading import load_encoder, load_exactly, without_pooler
 from neurogame.modeling.losses import Mixup, classification_loss, mix
 from neurogame.modeling.padding import gather_rows, gather_tokens, real_first, restore_order
 from neurogame.readout import GameTerms, LinearReadout, NormGames, ReadoutOutput
@@ -73,7 +72,7 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
 
     def __init__(self, config: NeuroGameConfig, encoder: PreTrainedModel | None = None) -> None:
         super().__init__(config)
-        pooler = without_pooler(config.encoder)  # and what is no encoder is refused
+        pooler = without_pooler(config.encoder)  # raises for a configuration of another kind than an encoder
         if config.readout == "ffn" and config.hidden_size % config.pooling_heads:
             raise ValueError(f"heads = {config.pooling_heads} must divide the encoder's width {config.hidden_size}")
         if config.players == "words" and not config.special_token_ids:
@@ -100,37 +99,38 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             super()._init_weights(module)
 
     def _initialize_weights(self, module: nn.Module, *_: Any) -> None:
-        """A pooling is always asked, also if all its parameters are in modules below it.
+        """Initialise a pooling even if all its parameters are in modules below it.
 
-        By default transformers skips such modules of other packages, which might overwrite loaded weights.
-        Ours do not: they draw through torch.nn.init, which skips loaded tensors while this runs.
+        transformers skips such modules of other packages, since they might overwrite loaded weights. Ours do not: they
+        draw through torch.nn.init, which skips loaded tensors during initialisation.
         """
         super()._initialize_weights(module)
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
-        """A saved model, or a plain encoder under a new head; logits are those of the saved model to the last bit.
+        """A saved model, with exactly the logits that it had when saved, or a plain encoder under a new head.
 
         Args:
             pretrained_model_name_or_path: a folder, or a name on the hub.
             args: as `PreTrainedModel.from_pretrained` has them.
             kwargs: likewise (dtype, revision, …), and the fields of `NeuroGameConfig`.
         """
-        where = {key: kwargs[key] for key in WHERE if key in kwargs}
-        if not _is_encoder(pretrained_model_name_or_path, where):
-            kwargs = safely(pretrained_model_name_or_path, kwargs)
-            loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-            copy_unaligned(loaded[0] if isinstance(loaded, tuple) else loaded)
-            return loaded
+        name, where = pretrained_model_name_or_path, {key: kwargs[key] for key in WHERE if key in kwargs}
+        own = cls.config_class.model_type  # a name of None: the weights are given as a state_dict
+        saved = {"model_type": own} if name is None else PreTrainedConfig.get_config_dict(name, **where)[0]
+        if "model_type" not in saved:
+            raise ValueError(f"{name}: config.json has no model_type; is it the folder of a model?")
+        if saved["model_type"] == own:
+            return load_exactly(super().from_pretrained, name, *args, **kwargs)
         config = kwargs.pop("config", None)
         if config is None:
             known = (NeuroGameConfig.__dataclass_fields__.keys() | {"num_labels"}) - {"dtype"}
             options = {key: kwargs.pop(key) for key in list(kwargs) if key in known}
-            config = NeuroGameConfig.from_pretrained(pretrained_model_name_or_path, **where, **options)
+            config = NeuroGameConfig.from_pretrained(name, **where, **options)
         elif not isinstance(config, NeuroGameConfig):
             raise ValueError(f"config must be a NeuroGameConfig, got {type(config).__name__}")
         wants_record = kwargs.pop("output_loading_info", False)
-        encoder, record = load_encoder(pretrained_model_name_or_path, config.encoder, **kwargs)
+        encoder, record = load_encoder(name, config.encoder, **kwargs)
         config = deepcopy(config)
         config.encoder, config._attn_implementation = encoder.config, encoder.config._attn_implementation
         if config.readout == "game":  # a new one
@@ -218,19 +218,23 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         if x.dim() != 3:
             raise ValueError(f"input_ids must be [batch, tokens]; the states of the encoder are {list(x.shape)}")
         if attention_mask is not None and attention_mask.shape != x.shape[:2]:
-            wanted, given = list(x.shape[:2]), list(attention_mask.shape)
-            raise ValueError(f"attention_mask must be [batch, tokens] = {wanted}, 1 at real tokens; got {given}")
+            shape, given = list(x.shape[:2]), list(attention_mask.shape)
+            raise ValueError(f"attention_mask must be [batch, tokens] = {shape}, 1 at real tokens; got {given}")
         real = x.new_ones(x.shape[:2], dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         players = self.players(input_ids, real, special_tokens_mask)
         pooled = self.pool(x, real, players, generator=generator, record=output_game)
         logits = self.classify(mix(pooled.output, mixup))
         loss = None if labels is None else classification_loss(logits, labels, mixup)
+        game: Any = pooled.game if output_game else None
+        if isinstance(game, GameTerms):
+            assert isinstance(self.classifier, LinearReadout)
+            game = ReadoutOutput(pooled.output, game, self.classifier.weight, self.classifier.base, players)
         return NeuroGameClassifierOutput(
             loss=loss,
             logits=logits,
             hidden_states=encoded.hidden if returns_states else None,
             attentions=encoded.attentions,
-            game=self._record(pooled, players) if output_game else None,
+            game=game,
         )
 
     def encode(
@@ -254,7 +258,12 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
         """
         if self.config.readout == "game":
             inputs["output_hidden_states"] = True
-        known = {key: value for key, value in inputs.items() if value is not None and self._takes(key)}
+        taken = self._encoder_inputs
+        known = {
+            key: value
+            for key, value in inputs.items()
+            if value is not None and (key in taken or ("kwargs" in taken and key.startswith("output_")))
+        }
         answer = self.encoder(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **known)
         x = answer[0] if self.config.readout == "ffn" else self.side_by_side(answer.hidden_states)
         hidden, attentions = getattr(answer, "hidden_states", None), getattr(answer, "attentions", None)
@@ -313,20 +322,9 @@ class NeuroGameForSequenceClassification(PreTrainedModel):
             parameter.div_(self.config.temperature)
         self.config.temperature = 1.0
 
-    def _record(self, pooled: Pooled, players: Tensor) -> NeuroGameOutput | SpinsOutput | ReadoutOutput | None:
-        """The game of the head; of a game readout with R and b."""
-        if not isinstance(pooled.game, GameTerms):
-            return pooled.game
-        assert isinstance(self.classifier, LinearReadout)
-        return ReadoutOutput(pooled.output, pooled.game, self.classifier.weight, self.classifier.base, players)
-
     def side_by_side(self, hidden: Sequence[Float[Tensor, "batch tokens dim"]]) -> Float[Tensor, "batch tokens wide"]:
         """The states that a game readout reads, of all hidden states of the encoder."""
         return torch.cat([hidden[layer] for layer in self.config.read_layers], dim=-1)
-
-    def _takes(self, name: str) -> bool:
-        """Whether the encoder takes an argument of this name."""
-        return name in self._encoder_inputs or ("kwargs" in self._encoder_inputs and name.startswith("output_"))
 
 
 class FeedForward(nn.Module):
@@ -422,13 +420,3 @@ def overhead(model: NeuroGameForSequenceClassification) -> int:
 
 def _count(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
-
-
-def _is_encoder(name: Any, where: dict[str, Any]) -> bool:
-    """Whether a folder or hub name holds a plain encoder (or a task on one), and not a NeuroGame model."""
-    if name is None:  # weights come as a state_dict
-        return False
-    config, _ = PreTrainedConfig.get_config_dict(name, **where)
-    if "model_type" not in config:
-        raise ValueError(f"{name}: config.json has no model_type; is it the folder of a model?")
-    return bool(config["model_type"] != NeuroGameConfig.model_type)

@@ -1,7 +1,7 @@
-"""Padding on any side: a pooling sees the real tokens first, and its record comes back in the order of the input.
+"""Padding on any side: poolings get the real tokens first, and their records are put back into the order of the input.
 
-The draws of coalitions belong to positions, and token 0 is the anchor or the query of most heads. With
-the real tokens first, neither depends on where the padding is.
+Coalitions are drawn by position, and token 0 is the anchor or the query of most heads. With the real tokens first,
+neither depends on where the padding is.
 """
 
 from dataclasses import replace

@@ -104,7 +104,8 @@ class Case:
     def path(self) -> tuple[list[int], dict[int, float]]:
         """Words as the answer misses them, least first; by the number of words that stay, the margin of those."""
         assert self.question.target is not None
-        order, margins = self.game.shrunk(self.reading.outputs.rivals(self.question.target, self.question.contrast))
+        rivals = self.reading.outputs.rivals(self.question.target, self.question.contrast)
+        order, margins = self.game.removal_order(rivals)
         return order, dict(zip(range(len(order), 0, -1), margins, strict=True))
 
     def least(self, margin: float) -> int | None:

@@ -4,7 +4,7 @@
 
 The frame (`WordPairModel`) takes one sequence "premise hypothesis", embeds its words, divides it by
 `token_type_ids`, and computes the loss; a model says how the two sides become one vector z and how z becomes
-logits. Its configuration is in `configuration`, its words are in `word_vectors`, `word_tokenizer` and `word_embedding`.
+logits. Its configuration is in `baselines`, its words are in `word_vectors`, `word_tokenizer` and `word_embedding`.
 """
 
 from itertools import pairwise
@@ -18,11 +18,10 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.modeling_utils import PreTrainedModel
 
 from neurogame._common.types import Bool, Float, Int, Tensor
-from neurogame.modeling.baselines.configuration import DamConfig, WordPairConfig
+from neurogame.modeling.baselines import DamConfig, WordPairConfig
 from neurogame.modeling.baselines.word_embedding import WordEmbedding, embedding_matrix, missing_rows
 from neurogame.modeling.baselines.word_vectors import Source, Vectors, read_vectors
-from neurogame.modeling.checking import safely
-from neurogame.modeling.loading import copy_unaligned
+from neurogame.modeling.loading import load_exactly
 from neurogame.modeling.losses import Mixup, classification_loss, mix
 
 
@@ -43,12 +42,15 @@ class WordPairModel(PreTrainedModel):
 
     def __init__(self, config: WordPairConfig) -> None:
         super().__init__(config)
-        self.embedding = WordEmbedding(
-            config.vocab_size,
-            config.embedding_size,
-            padding_idx=config.pad_token_id,
-            trainable=config.embeddings_trainable,
-            missing_words=config.missing_words,
+        self.embedding = self._new_embedding(config.vocab_size, config.embedding_size)
+
+    def _new_embedding(self, vocab_size: int, dim: int) -> WordEmbedding:
+        return WordEmbedding(
+            vocab_size,
+            dim,
+            padding_idx=self.config.pad_token_id,
+            trainable=self.config.embeddings_trainable,
+            missing_words=self.config.missing_words,
         )
 
     @classmethod
@@ -94,10 +96,7 @@ class WordPairModel(PreTrainedModel):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
         """As every model's, and the logits are those of the saved model to the last bit."""
-        kwargs = safely(pretrained_model_name_or_path, kwargs)
-        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        copy_unaligned(loaded[0] if isinstance(loaded, tuple) else loaded)
-        return loaded
+        return load_exactly(super().from_pretrained, pretrained_model_name_or_path, *args, **kwargs)
 
     def pool(self, a: Side, b: Side) -> Float[Tensor, "batch pooled"]:
         """Premise and hypothesis as one vector."""
@@ -151,7 +150,7 @@ class WordPairModel(PreTrainedModel):
         self.embedding = value  # type: ignore[assignment]
 
     def tie_weights(self, *args: Any, **kwargs: Any) -> Any:
-        """Called after construction, loading and resizing, each of which makes frozen vectors trainable again."""
+        """Freeze vectors again: called after construction, loading and resizing, which make them trainable."""
         result = super().tie_weights(*args, **kwargs)
         if isinstance(self.embedding, WordEmbedding):
             self.embedding.mark_trainable()
@@ -170,13 +169,7 @@ class WordPairModel(PreTrainedModel):
         known[:size] = old.known()[:size]
         if old.missing_words is not None:
             self.config.missing_words = len(missing_rows(known, old.padding_idx))
-        new = WordEmbedding(
-            plain.num_embeddings,
-            plain.embedding_dim,
-            padding_idx=old.padding_idx,
-            trainable=old.trainable,
-            missing_words=self.config.missing_words,
-        ).to(table)
+        new = self._new_embedding(plain.num_embeddings, plain.embedding_dim).to(table)
         new.fill(plain.weight.detach(), known)
         return new
 

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import initialization as init
 
 from neurogame._common.types import Bool, Float, Tensor
-from neurogame.modeling.baselines.configuration import EsimConfig
+from neurogame.modeling.baselines import EsimConfig
 from neurogame.modeling.baselines.dam import Side, WordPairModel, align
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from neurogame._common.types import Bool, Float, Int, Tensor
-from neurogame.modeling.baselines.configuration import Trainable
+from neurogame.modeling.baselines import Trainable
 
 
 def embedding_matrix(
@@ -50,9 +50,9 @@ def embedding_matrix(
 class WordEmbedding(nn.Embedding):
     """e(w) = weight[w] for a known word, missing[slot(w)] for a missing one.
 
-    Missing words have a table of their own because a frozen row in a trained table does not stay
-    where it is: weight decay moves it, whatever its gradient. With `missing_words` None no vectors
-    have been loaded, and there is one table, `weight`, trained unless `trainable` is "none".
+    Missing words have a table of their own, because weight decay would change the frozen rows of a trained table. With
+    `missing_words` None no vectors have been loaded, and there is one table, `weight`, trained unless `trainable` is
+    "none".
 
     Args:
         vocab_size, dim: of the table.
@@ -81,7 +81,7 @@ class WordEmbedding(nn.Embedding):
         self.mark_trainable()
 
     def mark_trainable(self) -> None:
-        """Only what is to be trained requires a gradient (loading a checkpoint forgets which that is)."""
+        """Set `requires_grad` of the tables, which loading a checkpoint resets."""
         split = self.missing_words is not None
         self.weight.requires_grad_(self.trainable == "all" or (self.trainable == "missing" and not split))
         if self.missing is not None:

