@@ -291,47 +291,53 @@ def read(
     return forward(nli, *drafts(nli, [texts], level, removed, spans))
 
 
-def read_games(nli: Classifier, drafts: Sequence[Draft], batch_size: int = 32) -> list[Reading]:
-    """`read` of several pairs, for a model with a grounded game: padded batches of similar length, one pass each.
+def forward(nli: Classifier, draft: Draft) -> Reading:
+    """One forward pass over a text; states, pooling and hidden states are kept."""
+    inputs = nli.on_device(draft.tokens.inputs)
+    logits, computed = _forward(nli, inputs, torch.ones_like(inputs["input_ids"], dtype=torch.bool))
+    return _reading(nli, draft, logits[0], **computed)
 
-    Of what the model computes, only what the games are made of is kept, without the padding; the readings are in order,
-    and equal to those of `read` up to rounding.
+
+def read_games(nli: Classifier, drafts: Sequence[Draft], batch_size: int = 32) -> list[Reading]:
+    """`forward` of several texts for a model with a grounded game: padded batches of similar length, one pass each.
+
+    Of what the model computes, only the games are kept, without the padding. The readings are in order, and equal to
+    those of `forward` up to rounding.
     """
     readings: dict[int, Reading] = {}
     pad = collate(padding_right(nli.tokenizer))  # where padding moves no position
     for batch in sorted_batches([len(draft.units.unit_of) for draft in drafts], batch_size):
         columns = [{name: column[0].tolist() for name, column in drafts[i].tokens.inputs.items()} for i in batch]
         inputs = nli.on_device(pad(columns))
-        players = nn.utils.rnn.pad_sequence([playing(*drafts[i][:2]) for i in batch], batch_first=True)
-        terms, hidden, logits = _games(nli, inputs, players)
+        real = inputs["attention_mask"].bool()
+        logits, computed = _forward(nli, inputs, real)
+        of_readout = isinstance(pooling_of(nli.model), GamePooling)
+        games = computed["pooled"].game if of_readout else computed["hidden"]
+        if not isinstance(games, GameTerms):
+            players = nn.utils.rnn.pad_sequence([playing(*drafts[i][:2]) for i in batch], batch_first=True)
+            games = nli.explainer.terms(games, players, real)
         for row, i in enumerate(batch):
-            length = len(drafts[i].units.unit_of)
-            pooled = None if terms is None else Pooled(logits[row : row + 1], game=_cut(terms, row, length))
-            games = None if hidden is None else _cut(hidden, row, length)
-            readings[i] = _reading(nli, drafts[i], logits[row], pooled=pooled, hidden=games)
+            own, length = slice(row, row + 1), len(drafts[i].units.unit_of)
+            alpha = None if games.alpha is None else games.alpha[own, :, :length]
+            game = GameTerms(games.V[own, :, :length], games.anchor[own], alpha)
+            kept: dict[str, Any] = {"pooled": Pooled(logits[own], game=game)} if of_readout else {"hidden": game}
+            readings[i] = _reading(nli, drafts[i], logits[row], **kept)
     return [readings[i] for i in range(len(drafts))]
 
 
-def _games(
-    nli: Classifier, inputs: Mapping[str, Tensor], players: Bool[Tensor, "batch tokens"]
-) -> tuple[GameTerms | None, GameTerms | None, Float[Tensor, "batch labels"]]:
-    """The games of a padded batch, by the readout or by an explainer; and the logits."""
-    model, real = nli.model, inputs["attention_mask"].bool()
-    with torch.inference_mode(), nli.own_tokens():
-        if not isinstance(pooling_of(model), GamePooling):
-            answer = nli.forward(inputs, output_hidden_states=True)
-            hidden = answer.hidden_states
-            games = hidden if isinstance(hidden, GameTerms) else nli.explainer.terms(hidden, players, real)
-            return None, games, answer.logits
-        states = model.encode(**inputs).states
-        pooled = model.pool(states, real, model.players(inputs["input_ids"], real), record=True)
-        return pooled.game, None, model.classify(pooled.output)
-
-
-def _cut(terms: GameTerms, row: int, length: int) -> GameTerms:
-    """The games of one text of a padded batch."""
-    alpha = None if terms.alpha is None else terms.alpha[row : row + 1, :, :length]
-    return GameTerms(terms.V[row : row + 1, :, :length], terms.anchor[row : row + 1], alpha)
+@torch.inference_mode()
+def _forward(
+    nli: Classifier, inputs: Mapping[str, Tensor], real: Bool[Tensor, "batch tokens"]
+) -> tuple[Float[Tensor, "batch labels"], dict[str, Any]]:
+    """Logits, and as fields of a `Reading` what the steps of the model gave on the way."""
+    model = nli.model
+    with nli.own_tokens():
+        if pooling_of(model) is None:
+            answer = nli.forward(inputs, **({} if nli.explainer is None else {"output_hidden_states": True}))
+            return answer.logits, {"hidden": getattr(answer, "hidden_states", None)}
+        encoded = model.encode(**inputs, output_hidden_states=True)
+        pooled = model.pool(encoded.states, real, model.players(inputs["input_ids"], real), record=True)
+        return model.classify(pooled.output), {"states": encoded.states, "pooled": pooled, "hidden": encoded.hidden}
 
 
 def _without(nli: Classifier, tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
@@ -353,22 +359,6 @@ def _without(nli: Classifier, tokens: Tokens, units: Units, removed: Sequence[in
     uncut = [entry for entry in tokens.uncut if entry not in cut]
     left: dict[str, Any] = {name: [getattr(tokens, name)[i] for i in places] for name in ("offsets", "sides", "pieces")}
     return replace(tokens, inputs=inputs, uncut=uncut, **left), replace(units, unit_of=units.unit_of[places])
-
-
-def forward(nli: Classifier, draft: Draft) -> Reading:
-    """One forward pass over a text, in the steps that the model has; what they give is kept."""
-    model, inputs, pooled, states = nli.model, nli.on_device(draft.tokens.inputs), None, None
-    with torch.inference_mode(), nli.own_tokens():
-        if pooling_of(model) is None:
-            answer = nli.forward(inputs, **({} if nli.explainer is None else {"output_hidden_states": True}))
-            hidden, logits = getattr(answer, "hidden_states", None), answer.logits
-        else:
-            encoded = model.encode(**inputs, output_hidden_states=True)
-            hidden, states = encoded.hidden, encoded.states
-            real = torch.ones_like(inputs["input_ids"], dtype=torch.bool)
-            pooled = model.pool(states, real, model.players(inputs["input_ids"], real), record=True)
-            logits = model.classify(pooled.output)
-    return _reading(nli, draft, logits[0], states=states, pooled=pooled, hidden=hidden)
 
 
 def _reading(nli: Classifier, draft: Draft, logits: Float[Tensor, "labels"], **computed: Any) -> Reading:

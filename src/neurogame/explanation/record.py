@@ -289,6 +289,9 @@ class Explanation:
     def to_shapiq(self) -> Any:
         """As a `shapiq.InteractionValues`, for shapiq's plots: Shapley values of words, interactions of pairs.
 
+        Its index is "k-SII" to shapiq's plots; the pairs are Banzhaf interactions, and the orders do not add up to the
+        logit as those of k-SII would.
+
         Returns:
             Orders 0 to 2; to 1 where the method has no interactions.
 

@@ -39,11 +39,11 @@ MARGIN = 0.5  # of the game, in logits, from which on it is trusted to keep an a
 
 def attribute(reading: Reading, question: Question) -> Attribution:
     """Values of the grounded game for what is asked; checked and refined where that is asked."""
-    return together([(reading, question)])[0]
+    return attribute_all([(reading, question)])[0]
 
 
 @torch.inference_mode()
-def together(asked: Sequence[tuple[Reading, Question]]) -> list[Attribution]:
+def attribute_all(asked: Sequence[tuple[Reading, Question]]) -> list[Attribution]:
     """The same of several pairs of one classifier; what is tried on the model shares its batches."""
     cases = [Case.of(*both) for both in asked]
     tried = [(case.reading, case.tried) for case in cases if case.question.check]

@@ -77,7 +77,7 @@ def direction(sentence: str) -> str:
 
 def words_of(ex: Explanation) -> list[int]:
     """The words of a matrix or a ring, in their order: of many those with the largest scores."""
-    return sorted(summary.ranked(ex, DRAWING.words))
+    return sorted(summary.strongest_words(ex, DRAWING.words))
 
 
 def first_side(ex: Explanation, shown: list[int]) -> int:
@@ -105,21 +105,21 @@ def matrix(ex: Explanation) -> dict[str, Any] | None:
         for j, x in zip(shown, places, strict=True)
     )
     cells = [
-        {"x": x, "y": y, "value": pair.value, "share": share, "title": summary.named_pair(ex, pair, digits)}
+        {"x": x, "y": y, "value": pair.value, "share": share, "title": summary.pair_title(ex, pair, digits)}
         for x, y, pair in every
         if (share := abs(pair.value) / largest) >= _VISIBLE
     ]
     drawn: dict[str, Any] = {"size": end + 20, "gutter": gutter, "end": end, "cut": middle, "places": places}
     drawn |= {"cells": cells, "names": list(zip(names, places, strict=True)), "blocks": list(blocks.items())}
     drawn |= {"largest": summary.signed(largest, digits).replace("+", "±"), "inner": _CELL - 2}
-    left_out = len(summary.ranked(ex)) - len(shown)
-    return drawn | {"left_out": left_out, "said": summary.listed_pairs(ex, summary.interacting(ex)[:3], digits)}
+    left_out = len(summary.strongest_words(ex)) - len(shown)
+    return drawn | {"left_out": left_out, "said": summary.pair_list(ex, summary.strongest_pairs(ex)[:3], digits)}
 
 
 def strongest(ex: Explanation, shown: list[int]) -> list[summary.Pair]:
     """The pairs that are drawn in a ring, strongest first."""
     inside = set(shown)
-    pairs = [pair for pair in summary.interacting(ex) if pair.i in inside and pair.j in inside]
+    pairs = [pair for pair in summary.strongest_pairs(ex) if pair.i in inside and pair.j in inside]
     return [pair for pair in pairs if abs(pair.value) >= DRAWING.faintest * abs(pairs[0].value)][: DRAWING.lines]
 
 
@@ -166,18 +166,18 @@ def network(ex: Explanation) -> dict[str, Any] | None:
 
     def edge(pair: summary.Pair) -> dict[str, Any]:
         path, share = curve(angles[pair.i], angles[pair.j]), abs(pair.value / lines[0].value)
-        return {"value": pair.value, "path": path, "share": share, "title": summary.named_pair(ex, pair, digits)}
+        return {"value": pair.value, "path": path, "share": share, "title": summary.pair_title(ex, pair, digits)}
 
     drawn: dict[str, Any] = {"size": _RING, "half": _RING / 2, "arcs": [arc(*ends) for ends in arcs]}
     drawn |= {"edges": [edge(pair) for pair in reversed(lines)], "nodes": [node(i) for i in shown]}
     where = "" if ex.text is not None else "; premise above, hypothesis below"
-    return drawn | {"said": summary.listed_pairs(ex, lines[:3], digits), "where": where}
+    return drawn | {"said": summary.pair_list(ex, lines[:3], digits), "where": where}
 
 
 def paths_of(ex: Explanation) -> dict[int, tuple[float, ...]]:
     """Word → its α after each update, from ½ on, of the words with the largest scores; none where no spins settled."""
     rows = ex.diagnostics.get("trajectory")
-    return {i: tuple(rows[i]) for i in summary.ranked(ex, _LINES)} if rows else {}
+    return {i: tuple(rows[i]) for i in summary.strongest_words(ex, _LINES)} if rows else {}
 
 
 def bounds(paths: dict[int, tuple[float, ...]]) -> tuple[float, float]:
@@ -229,5 +229,5 @@ def trajectory(ex: Explanation) -> dict[str, Any] | None:
     drawn: dict[str, Any] = {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "right": right, "floor": floor}
     drawn["rules"] = [(alpha, y(alpha)) for alpha in (low, (low + high) / 2, high)]
     drawn |= {"ticks": [(step, x(step)) for step in sorted({0, updates // 2, updates})], "lines": lines}
-    said = "; ".join(f"{summary.placed(ex, i)} {path[-1]:.2f}" for i, path in list(paths.items())[:3])
+    said = "; ".join(f"{summary.side_name(ex, i)} {path[-1]:.2f}" for i, path in list(paths.items())[:3])
     return drawn | {"said": said, "which": "" if ex.text is not None else " Solid: premise; dashed: hypothesis."}

@@ -31,47 +31,24 @@ _TEXT, _SMALL, _TINY = 9, 8, 5.5  # points
 
 
 def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = None) -> Any:
-    """Draw an explanation.
-
-    Args:
-        ex: the explanation.
-        kind: one of `KINDS`.
-        path: a .png or .svg file that it is also written to; None: none.
-
-    Returns:
-        A matplotlib `Figure`.
-
-    Raises:
-        ValueError: an unknown kind or suffix, or a record that lacks what is drawn.
-
-    Example:
-        >>> figure(nli.explain("A man sleeps.", "Nobody is awake."), "network", "ring.svg")  # doctest: +SKIP
-    """
+    """Draw an explanation as `Explanation.figure` says; a matplotlib `Figure`, also written to `path` if given."""
     check_choice("kind", kind, Kind)
     goal = None if path is None else Path(path).expanduser()
     if goal is not None:
         figure_format(goal)
-    check(ex, kind)
+    paint, needs = _PAINTERS[kind]
     options: dict[str, Any] = {"lines.scale_dashes": False}  # dashes as long on a thick line as on a thin one
     options |= {"svg.fonttype": "none", "svg.hashsalt": "neurogame"}  # text as text, the same ids in every file
     with warnings.catch_warnings(), need("matplotlib", "explain").rc_context(options):
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # such letters are drawn as boxes
-        canvas = _PAINTERS[kind](ex)
+        canvas = paint(ex)
+        if canvas is None:
+            raise ValueError(
+                f"kind = {kind!r}: an explanation by {ex.method!r} of this {summary.noun(ex)} has no {needs}"
+            )
         if goal is not None:
             save_figure(canvas, goal, dpi=200, bbox_inches="tight")
     return canvas
-
-
-def check(ex: Explanation, kind: str) -> None:
-    """A figure needs what it shows."""
-    lacks = {
-        "matrix": "" if ex.interactions is not None and len(words_of(ex)) > 1 else "interactions",
-        "network": "" if strongest(ex, words_of(ex)) else "interaction above its error",
-        "trajectory": "" if paths_of(ex) else "trajectory of the spins",
-        "lambda": "" if ex.gate is not None else "gate λ",
-    }.get(kind, "")
-    if lacks:
-        raise ValueError(f"kind = {kind!r}: an explanation by {ex.method!r} of this {summary.noun(ex)} has no {lacks}")
 
 
 def _canvas(width: float, height: float) -> Any:
@@ -131,8 +108,9 @@ def _bare(canvas: Any, axes: Any, xs: tuple[float, float], ys: tuple[float, floa
 
 def _matrix(ex: Explanation) -> Any:
     """J_ij, the parts of a pair as blocks."""
-    assert ex.interactions is not None
     shown = words_of(ex)
+    if ex.interactions is None or len(shown) < 2:
+        return None
     names = [_plain(summary.name(ex, i), 14) for i in shown]
     values = [[ex.interactions[i][j] for j in shown] for i in shown]
     largest = max(abs(value) for row in values for value in row) or 1.0
@@ -161,8 +139,11 @@ def _matrix(ex: Explanation) -> Any:
 
 def _network(ex: Explanation) -> Any:
     """The ring of the page."""
-    shown = words_of(ex)
-    lines, (angles, arcs), shares = strongest(ex, shown), drawing.ring(ex, shown), summary.shares(ex)
+    shown, shares = words_of(ex), summary.shares(ex)
+    lines = strongest(ex, shown)
+    if not lines:
+        return None
+    angles, arcs = drawing.ring(ex, shown)
     patches, paths = need("matplotlib.patches", "explain"), need("matplotlib.path", "explain")
     canvas = _canvas(4.6, 4.6)
     axes = canvas.add_subplot(aspect="equal")
@@ -195,6 +176,8 @@ def _network(ex: Explanation) -> Any:
 def _trajectory(ex: Explanation) -> Any:
     """α after each update, each line with its word at the end."""
     paths = paths_of(ex)
+    if not paths:
+        return None
     low, high = drawing.bounds(paths)
     canvas = _canvas(_WIDTH, 3.2)
     axes = canvas.add_subplot()
@@ -216,7 +199,8 @@ def _trajectory(ex: Explanation) -> Any:
 
 def _lambda(ex: Explanation) -> Any:
     """λ_i of each word in reading order, mean over heads, and each head as a small dot."""
-    assert ex.gate is not None
+    if ex.gate is None:
+        return None
     shown = words_of(ex)
     canvas = _canvas(max(3.0, min(9.0, 1.0 + 0.22 * len(shown))), 2.6)
     axes = canvas.add_subplot()
@@ -239,10 +223,10 @@ def _plot(canvas: Any, axes: Any) -> Any:
     return canvas
 
 
-_PAINTERS: dict[str, Callable[[Explanation], Any]] = {
-    "sentence": _sentence,
-    "matrix": _matrix,
-    "network": _network,
-    "trajectory": _trajectory,
-    "lambda": _lambda,
+_PAINTERS: dict[str, tuple[Callable[[Explanation], Any], str]] = {  # kind → painter, and what an explanation must have
+    "sentence": (_sentence, "words"),
+    "matrix": (_matrix, "interactions"),
+    "network": (_network, "interaction above its error"),
+    "trajectory": (_trajectory, "trajectory of the spins"),
+    "lambda": (_lambda, "gate λ"),
 }

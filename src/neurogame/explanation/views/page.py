@@ -64,7 +64,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"text": text, "printable": printable, "value": _value}
-    environment.filters |= {"signed": summary.signed, "count": summary.counted}
+    environment.filters |= {"signed": summary.signed, "count": summary.plural}
     environment.globals |= {"summary": summary, "style": _style, "drawing": DRAWING, "unlisted": _UNLISTED}
     return environment
 
@@ -95,14 +95,13 @@ def _value(value: Any) -> str:
 
 
 def _parts(ex: Explanation) -> dict[str, Any]:
-    ranked = summary.ranked(ex)
+    ranked = summary.strongest_words(ex)
     first = _ROWS if len(ranked) > _ROWS + 3 else len(ranked)  # a last row or two are not worth a fold
-    pairs = dict(zip(("Synergies", "Antagonisms"), summary.pairs(ex, 5), strict=True))
+    pairs = dict(zip(("Synergies", "Antagonisms"), summary.synergies_and_antagonisms(ex, 5), strict=True))
     return {
         "ex": ex,
         "facts": ex.diagnostics,
         "sides": sides(ex),
-        "swings": list(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)),
         "shares": summary.shares(ex),
         "rows": ranked[:first],
         "folded": ranked[first:],
