@@ -30,10 +30,10 @@ from neurogame.modeling.checking import ModelError
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pooling, pooling_of
 from neurogame.readout import GameTerms
 
-UPDATES = 64  # of the mean field, beyond which its path is no longer told
+UPDATES = 64  # of the mean field, beyond which no trajectory is kept
 between_passes: ContextVar[Callable[[], object]] = ContextVar("between_passes", default=lambda: None)
-"""Called before or after every forward pass of an explanation, the head's own included; what it raises ends it."""
-_ARRIVED = 1e-2  # how near to the layer's spins a path must end to be theirs
+"""Hook at every forward pass of an explanation, of the head alone too; an exception that it raises aborts it."""
+_ARRIVED = 1e-2  # largest difference between the end of a replayed path and the layer's spins
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Question:
         samples: how much work a method may do, see `NLI.explain`; None: its own default.
         seed: of what is drawn; the same seed gives the same numbers.
         check: whether the claims of a grounded game are tried on the model.
-        error: standard error at which refining a grounded game may stop before `samples` are used up.
+        error: standard error at which refining a grounded game stops before `samples` are used up.
         method: a name in `METHODS`; None: the best that the model has.
         level: "word", "token" for word pieces, "sentence", or "span" for what `spans` names.
         spans: for each part of the text a list of (start, end) in characters; words in no span always stay.
@@ -87,7 +87,7 @@ class Question:
 
     @property
     def changes(self) -> bool:
-        """Whether another text, or another temperature, is asked about than the model's own."""
+        """Whether words are removed, or the temperature is not the model's own."""
         return bool(self.removed) or self.temperature_factor != 1
 
     def direction(self, labels: tuple[str, ...]) -> Float[Tensor, "labels"]:
@@ -108,7 +108,7 @@ def _is_positive(value: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What a method found, per unit that was read; None is what it does not have."""
+    """The result of a method, per unit that was read; None is what it does not have."""
 
     scores: Float[Tensor, "read"]
     shapley: Float[Tensor, "read"] | None = None
@@ -124,18 +124,18 @@ class Attribution:
 
 @dataclass
 class Passes:
-    """What an explanation cost: sequences through the encoder, vectors through the classifier on top of it."""
+    """Cost of an explanation: sequences through the encoder, vectors through the classifier on top of it."""
 
     encoder: int = 0
     head: int = 0
 
     def add(self, sequences: int) -> None:
-        """Through the whole model."""
+        """Count sequences through the whole model."""
         self.add_head(sequences)
         self.encoder += sequences
 
     def add_head(self, vectors: int) -> None:
-        """Through the classifier alone."""
+        """Count vectors through the classifier alone."""
         between_passes.get()()
         self.head += vectors
 
@@ -185,12 +185,12 @@ class Reading:
         model, members = self.model, self.units.members
         if self.pooled is not None and isinstance(self.pooled.game, GameTerms):
             config, readout = model.config, model.classifier
-            told = {"removal": config.readout_removal, "r2": config.readout_r2, "grounded": config.readout_grounded}
-            return WordGame.of(self.pooled.game, members, readout.weight, readout.base, **told)
+            about = {"removal": config.readout_removal, "r2": config.readout_r2, "grounded": config.readout_grounded}
+            return WordGame.of(self.pooled.game, members, readout.weight, readout.base, **about)
         explainer = self.nli.explainer
         if explainer is None:
             return None
-        game: WordGame = explainer.play(self.hidden, members, playing(self.tokens, self.units))
+        game: WordGame = explainer.play(self.hidden, members, player_tokens(self.tokens, self.units))
         return game
 
     @cached_property
@@ -237,10 +237,10 @@ class Reading:
             return self.units.averaged(alpha).mean(1)
 
 
-def playing(tokens: Tokens, players: Units) -> Bool[Tensor, "tokens"]:
+def player_tokens(tokens: Tokens, players: Units) -> Bool[Tensor, "tokens"]:
     """Tokens that bring something to a game: those of the players.
 
-    A span leaves out words, which play all the time: their V belongs to the anchor.
+    Words outside of all spans are in every coalition: their V belongs to the anchor.
     """
     return (units(tokens, "word") if players.spans else players).unit_of >= 0
 
@@ -262,7 +262,9 @@ def drafts(
 ) -> list[Draft]:
     """Texts of as many parts each as `predict` encodes them, tokenized together; the options are those of `read`."""
     encoded = tokenize_all(nli.tokenizer, texts, nli.max_length)
-    return [Draft(*_without(nli, tokens, units(tokens, level, spans), removed), tokens.is_cut) for tokens in encoded]
+    return [
+        Draft(*_delete_units(nli, tokens, units(tokens, level, spans), removed), tokens.is_cut) for tokens in encoded
+    ]
 
 
 def read(
@@ -314,7 +316,7 @@ def read_games(nli: Classifier, drafts: Sequence[Draft], batch_size: int = 32) -
         of_readout = isinstance(pooling_of(nli.model), GamePooling)
         games = computed["pooled"].game if of_readout else computed["hidden"]
         if not isinstance(games, GameTerms):
-            players = nn.utils.rnn.pad_sequence([playing(*drafts[i][:2]) for i in batch], batch_first=True)
+            players = nn.utils.rnn.pad_sequence([player_tokens(*drafts[i][:2]) for i in batch], batch_first=True)
             games = nli.explainer.terms(games, players, real)
         for row, i in enumerate(batch):
             own, length = slice(row, row + 1), len(drafts[i].units.unit_of)
@@ -340,14 +342,14 @@ def _forward(
         return model.classify(pooled.output), {"states": encoded.states, "pooled": pooled, "hidden": encoded.hidden}
 
 
-def _without(nli: Classifier, tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
+def _delete_units(nli: Classifier, tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
     """The text with the tokens of some units deleted."""
     for i in removed:
         if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < len(units.names):
             raise ValueError(
                 f"removed has {i!r:.20}; the words of this {_noun(tokens)} are numbered 0 to {len(units.names) - 1}"
             )
-    if not removed or not units.read:  # where nothing is read, there is nothing to strike out: `explain` says so
+    if not removed or not units.read:  # nothing is read: `explain` reports it
         return tokens, units
     if set(removed).issuperset(units.read):
         raise ValueError("every word is struck out: there is none left to explain")

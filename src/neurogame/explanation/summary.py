@@ -49,8 +49,8 @@ def digits(values: Sequence[float]) -> int:
 
 
 def percent(share: float) -> str:
-    """5 %, 0.5 %."""
-    return f"{100 * share:.3g} %"
+    """98 %."""
+    return f"{100 * share:.0f} %"
 
 
 def plural(count: int, noun: str) -> str:
@@ -110,10 +110,6 @@ def _quoted(ex: Explanation, i: int) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 class Pair(NamedTuple):
@@ -282,7 +278,7 @@ def _check(ex: Explanation, probabilities: dict[str, float]) -> dict[str, Any]:
     else:  # each label has a decision of its own
         label = name if probabilities[name] > 0.5 else NOT + name
         p, kept = share_of(probabilities, label), share_of(probabilities, first)
-    return {"label": label, "probability": p, "kept": kept, "said": f"{label} {_percent(p)}"}
+    return {"label": label, "probability": p, "kept": kept, "said": f"{label} {percent(p)}"}
 
 
 def sentence(ex: Explanation) -> str:
@@ -293,7 +289,7 @@ def sentence(ex: Explanation) -> str:
     if is_score(ex):
         return _score_sentence(ex)
     about, (label, share) = _about(ex), answer(ex)
-    head = _capital(label) + ("" if share is None else f" ({_percent(share)})")
+    head = _capital(label) + ("" if share is None else f" ({percent(share)})")
     joint = " " if about.startswith("rather") else "; "
     return f"{head}{joint + about if about else ''}: {_why(ex)}"
 
@@ -373,7 +369,7 @@ def _consequence(ex: Explanation) -> str:
         i = max(ex.swing, key=lambda i: share.get(i, 0.0))
         if ex.contrast is not None:
             return f"Without {_quoted(ex, i)} it would be {becomes.get(i, ex.contrast)}."
-        return f"Without {_quoted(ex, i)} the model would say {label[i]} ({_percent(share[i])})."
+        return f"Without {_quoted(ex, i)} the model would say {label[i]} ({percent(share[i])})."
     if ex.rationale:
         kept, total = len(ex.rationale), len(ex.words) - len(unread(ex))
         both = {ex.sides[i] for i in ex.rationale} == set(ex.sides)  # one text alone is no reason that a reader accepts

@@ -7,14 +7,13 @@ model itself is never touched, so one model can answer many such questions at on
 """
 
 from dataclasses import replace
-from typing import TypeGuard
 
 import torch
 
 from neurogame import ising
 from neurogame.attention import NeuroGameOutput
 from neurogame.explanation.reading import Reading, check_temperature, is_grounded
-from neurogame.modeling.heads import NeuroGamePooling, Pooled, Pooling, pooling_of
+from neurogame.modeling.heads import NeuroGamePooling, Pooled, pooling_of
 
 FOLLOWING = frozenset({"decision", "game", "attention"})  # methods on the pooling as read; others ask the model
 _MOST_STEPS = 5000  # a cold system needs short steps, so many of them
@@ -22,12 +21,10 @@ _SAFE = 0.95  # ρ(J)/γ up to which the layer's own steps are kept
 
 
 def has_temperature(model: object) -> bool:
-    """Whether the weights of the pooling, or of a grounded game, are spins that a temperature can melt or freeze."""
-    return is_grounded(model) or _solves_spins(pooling_of(model))
-
-
-def _solves_spins(pooling: Pooling | None) -> TypeGuard[NeuroGamePooling]:
-    return isinstance(pooling, NeuroGamePooling) and pooling.layer.config.spins == "solved"
+    """Whether the weights of the pooling, or of a grounded game, are spins with a temperature."""
+    pooling = pooling_of(model)
+    solved = isinstance(pooling, NeuroGamePooling) and pooling.layer.config.spins == "solved"
+    return is_grounded(model) or solved
 
 
 def heated(reading: Reading, factor: float) -> Reading:
@@ -36,7 +33,7 @@ def heated(reading: Reading, factor: float) -> Reading:
     if factor == 1:
         return reading
     pooling = reading.pooling
-    if not _solves_spins(pooling):
+    if not isinstance(pooling, NeuroGamePooling) or pooling.layer.config.spins != "solved":
         raise ValueError(
             f"temperature_factor = {factor:g}: {reading.nli.name} has no temperature γ; a model with the head "
             "'neurogame' and spins that are solved has one"

@@ -1,7 +1,7 @@
 """An explanation as figures for a paper: sentence, matrix, network, trajectory, lambda. PNG or SVG by suffix.
 
 What is drawn and where comes from `summary` and `drawing`, as for the page. matplotlib is imported when
-something is drawn, without pyplot and its global state. Its fonts lack many scripts; what they lack is a box.
+something is drawn, without pyplot and its global state. Characters that its fonts lack are boxes.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = No
     return canvas
 
 
-def _canvas(width: float, height: float) -> Any:
-    return need("matplotlib.figure", "explain").Figure(figsize=(width, height), layout="constrained")
+def _axes(width: float, height: float, **options: Any) -> tuple[Any, Any]:
+    """A figure of so many inches, and its only axes."""
+    canvas = need("matplotlib.figure", "explain").Figure(figsize=(width, height), layout="constrained")
+    return canvas, canvas.add_subplot(**options)
 
 
 def _plain(word: str, most: int) -> str:
@@ -86,8 +88,7 @@ def _sentence(ex: Explanation) -> Any:
             boxes.append((_WIDTH - x if leftwards else x, y, name.replace("$", r"\$"), i, leftwards))
             x += width
         y += 0.52
-    canvas = _canvas(_WIDTH + 0.2, y + 0.1)
-    axes = canvas.add_subplot()
+    canvas, axes = _axes(_WIDTH + 0.2, y + 0.1)
     for x, y, name, i, leftwards in boxes:
         share = 0.0 if i is None else shares[i]
         back = {"facecolor": (FOR if share > 0 else AGAINST, 0.55 * abs(share)), "edgecolor": "none", "pad": 2.0}
@@ -115,8 +116,7 @@ def _matrix(ex: Explanation) -> Any:
     values = [[ex.interactions[i][j] for j in shown] for i in shown]
     largest = max(abs(value) for row in values for value in row) or 1.0
     size = max(3.2, 1.4 + 0.2 * len(shown))
-    canvas = _canvas(size + 0.8, size)
-    axes = canvas.add_subplot()
+    canvas, axes = _axes(size + 0.8, size)
     colours = need("matplotlib.colors", "explain").LinearSegmentedColormap.from_list("signed", [AGAINST, "white", FOR])
     image = axes.imshow(values, cmap=colours, vmin=-largest, vmax=largest)
     axes.set_xticks(range(len(shown)), names, rotation=90, fontsize=_SMALL)
@@ -145,8 +145,7 @@ def _network(ex: Explanation) -> Any:
         return None
     angles, arcs = drawing.ring(ex, shown)
     patches, paths = need("matplotlib.patches", "explain"), need("matplotlib.path", "explain")
-    canvas = _canvas(4.6, 4.6)
-    axes = canvas.add_subplot(aspect="equal")
+    canvas, axes = _axes(4.6, 4.6, aspect="equal")
     places = {i: (math.cos(angle), math.sin(angle)) for i, angle in angles.items()}
     for start, end in arcs:
         ends = {"theta1": math.degrees(start), "theta2": math.degrees(end)}
@@ -179,10 +178,9 @@ def _trajectory(ex: Explanation) -> Any:
     if not paths:
         return None
     low, high = drawing.bounds(paths)
-    canvas = _canvas(_WIDTH, 3.2)
-    axes = canvas.add_subplot()
+    canvas, axes = _axes(_WIDTH, 3.2)
     updates = len(next(iter(paths.values()))) - 1
-    heights = drawing.apart({i: path[-1] for i, path in paths.items()}, 0.062 * (high - low), low, high)
+    heights = drawing.spread({i: path[-1] for i, path in paths.items()}, 0.062 * (high - low), low, high)
     leader = {"arrowstyle": "-", "color": "0.75", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
     for i, path in paths.items():
         first = ex.sides[i] == ex.parts[0][0]
@@ -202,8 +200,7 @@ def _lambda(ex: Explanation) -> Any:
     if ex.gate is None:
         return None
     shown = words_of(ex)
-    canvas = _canvas(max(3.0, min(9.0, 1.0 + 0.22 * len(shown))), 2.6)
-    axes = canvas.add_subplot()
+    canvas, axes = _axes(max(3.0, min(9.0, 1.0 + 0.22 * len(shown))), 2.6)
     for row in ex.per_head.get("gate", ()):
         axes.plot(range(len(shown)), [row[i] for i in shown], ".", color=SOFT, markersize=2.5, alpha=0.5)
     axes.plot(range(len(shown)), [ex.gate[i] for i in shown], "_", color=FOR, markersize=9, markeredgewidth=2)

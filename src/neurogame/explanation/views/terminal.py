@@ -71,7 +71,7 @@ class View:
 
 
 def _strip(line: list[Segment]) -> list[Segment]:
-    """A line up to its last character that is seen: a space is, on a ground of its own."""
+    """A line up to its last visible character; a space with a background is visible."""
     segments = list(line)
     while segments and not (segments[-1].style and segments[-1].style.bgcolor):
         text, style, _ = segments.pop()
@@ -169,14 +169,14 @@ def _table(ex: Explanation, width: int, bar: str, *, narrow: bool, details: bool
 def _remarks(ex: Explanation, *, narrow: bool, details: bool) -> RenderableType:
     """Swing words, rationale, pairs: a line each, or where there is no room a line for each."""
     pairs = summary.synergies_and_antagonisms(ex, 3)
-    digits = summary.digits([pair.value for some in pairs for pair in some])
+    digits = summary.digits([pair.value for sign in pairs for pair in sign])
     word = partial(summary.side_name, ex)
     lines = {"swing words": [f"{word(i)} (without it: {label})" for i, label in summary.swings(ex)]}
     if ex.rationale is not None:
         lines["rationale"] = [" ".join(map(word, ex.rationale))]
-    for name, some in zip(("synergies", "antagonisms") if details else ("together", "either"), pairs, strict=True):
-        numbers = [f" {summary.signed(pair.value, digits)}" if details else "" for pair in some]
-        lines[name] = [f"{word(i)} × {word(j)}{number}" for (i, j, _), number in zip(some, numbers, strict=True)]
+    for name, sign in zip(("synergies", "antagonisms") if details else ("together", "either"), pairs, strict=True):
+        numbers = [f" {summary.signed(pair.value, digits)}" if details else "" for pair in sign]
+        lines[name] = [f"{word(i)} × {word(j)}{number}" for (i, j, _), number in zip(sign, numbers, strict=True)]
     shown = {name: entries for name, entries in lines.items() if entries}
     if narrow:
         return Group(*(line for name in shown for line in (Text(name, "bold"), *(Text(f"  {e}") for e in shown[name]))))
