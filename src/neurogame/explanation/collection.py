@@ -95,7 +95,8 @@ def explain_file(
     goal, single = Path(folder).expanduser(), is_single(nli)
     check(source, goal, columns, resume=resume, single=single)
     asked = plain({"model": nli.name, "source": str(source), "columns": columns, "limit": limit, **question})
-    lines, model, chunk, pack = _lines(goal), fingerprint(nli), _chunk(nli, question, together), _line
+    lines, model, chunk = _lines(goal), fingerprint(nli), _chunk(nli, question, together)
+    pack: Pack = _line
     if tables.is_table(goal):
         pack = _table({"version": __version__, "model": nli.name, "digest": model}, single=single)
     else:

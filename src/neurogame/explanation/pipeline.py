@@ -193,9 +193,11 @@ def _record(reading: Reading, answer: Attribution, method: str, question: Questi
     def per_word(x: Tensor | None) -> tuple[float, ...] | None:
         return None if x is None else units.listed(x)
 
-    parts: dict[str, Any] = {"premise": None, "hypothesis": None, **dict(zip(sides_of(texts), texts, strict=True))}
+    fields: dict[str, Any] = {"premise": None, "hypothesis": None, **dict(zip(sides_of(texts), texts, strict=True))}
+    for name in ("alpha", "field", "gate"):
+        fields[name] = per_word(layer[name].mean(0)) if name in layer else None
     return Explanation(
-        **parts,
+        **fields,
         method=method,
         level=question.level,
         target=question.target,
@@ -206,7 +208,6 @@ def _record(reading: Reading, answer: Attribution, method: str, question: Questi
         scores=units.listed(answer.scores),
         shapley=per_word(answer.shapley),
         banzhaf=per_word(answer.banzhaf),
-        **{name: per_word(layer[name].mean(0) if name in layer else None) for name in ("alpha", "field", "gate")},
         interactions=None if answer.interactions is None else units.matrix(answer.interactions),
         per_head={name: units.rows(x) for name, x in per_head.items()},
         swing=tuple(units.read[i] for i in answer.swing),
