@@ -67,7 +67,7 @@ class Passes:
         self.nli, self.drafts = nli, drafts(nli, pairs)
         readings = read_games(nli, self.drafts)
         cases = [Case.of(reading, Question(target=reading.prediction.label)) for reading in readings]
-        self.tried = [(reading, case.tried) for reading, case in zip(readings, cases, strict=True)]
+        self.tried = [(reading, case.trials) for reading, case in zip(readings, cases, strict=True)]
 
     def tokens(self) -> dict[str, float]:
         """Per pair: of the pair itself, and of what is tried on the model."""

@@ -9,7 +9,7 @@ import tiny
 import torch
 
 from neurogame import Explanation, ising
-from neurogame.explanation.methods.layer import summed_error
+from neurogame.explanation.methods.layer import error_of_sums
 from neurogame.explanation.reading import read
 from neurogame.nli import NLI
 
@@ -132,7 +132,7 @@ def test_errors_of_sums_have_the_covariances(nli):
     delta = phi.delta[0, :, :, 1] + phi.delta[0, :, :, 2]  # (heads, samples)
     pairs = sum(delta.chunk(2, -1)) / 2
     expected = float((pairs.var(-1) / pairs.shape[-1]).sum().sqrt() / len(delta))
-    assert float(summed_error(phi, joined)[0]) == pytest.approx(expected, rel=1e-4)
+    assert float(error_of_sums(phi, joined)[0]) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("head", ["spins", "cls", *SUMS])

@@ -129,7 +129,7 @@ def test_the_strongest_lines_are_the_strongest(ex):
 
 @pytest.mark.parametrize("places", [{0: 5.0, 1: 5.0, 2: 5.0}, {0: 0.0, 1: 50.0}, {0: 99.0, 1: 98.0, 2: 97.0}])
 def test_names_stand_apart_in_their_order(places):
-    found = drawing.apart(places, 10.0, 0.0, 100.0)
+    found = drawing.spread(places, 10.0, 0.0, 100.0)
     ordered = sorted(found, key=lambda i: found[i])
     assert [places[i] for i in ordered] == sorted(places.values())
     assert all(found[b] - found[a] >= 10.0 for a, b in itertools.pairwise(ordered))

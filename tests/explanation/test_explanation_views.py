@@ -78,7 +78,7 @@ class Seen(HTMLParser):
 def test_the_terminal_without_colours_says_the_signs(ex):
     found = printed(ex, details=True)
     assert "\x1b" not in found
-    strongest = summary.ranked(ex, 1)[0]
+    strongest = summary.strongest_words(ex, 1)[0]
     number = summary.signed(ex.scores[strongest], summary.digits(ex.scores))
     assert f"{ex.words[strongest]}({number})" in found
     assert "efficiency gap" in found
@@ -282,13 +282,13 @@ def test_numbers_show_their_sign():
 
 
 def test_strongest_pairs_leave_out_noise(ex):
-    synergies, antagonisms = summary.pairs(ex, 5)
+    synergies, antagonisms = summary.synergies_and_antagonisms(ex, 5)
     values = [pair.value for pair in synergies]
     assert values == sorted(values, reverse=True)
     assert all(pair.value < 0 for pair in antagonisms)
     assert all(ex.interactions[pair.i][pair.j] == pair.value for pair in (*synergies, *antagonisms))
     noisy = replace(ex, diagnostics={**ex.diagnostics, "interactions_se": 1e9})
-    assert summary.pairs(noisy) == ([], [])
+    assert summary.synergies_and_antagonisms(noisy, 4) == ([], [])
 
 
 def test_unknown_words_are_named(ex):

@@ -36,12 +36,12 @@ def test_every_method_is_told_in_a_line_of_its_own(model):
 
 def test_a_figure_names_its_model():
     grounded, plain = tiny.game_model(), tiny.model()
-    assert measured("decision", grounded).model == "the embedded model"
-    assert measured("decision", plain).model == "the first model that shipped"
-    assert measured("kernelshap", grounded).model == "the embedded model"
-    assert measured("attention", grounded).model == "the first model that shipped"  # a readout has no such weights
+    assert measured("decision", grounded)["model"] == "the embedded model"
+    assert measured("decision", plain)["model"] == "the first model that shipped"
+    assert measured("kernelshap", grounded)["model"] == "the embedded model"
+    assert measured("attention", grounded)["model"] == "the first model that shipped"  # a readout has no such weights
     for name in METHODS:
         found = measured(name, grounded)
         assert found is not None, name
-        assert 0 < found.chance < 1, name
-        assert found.low <= found.faithfulness <= found.high, name
+        assert 0 < found["chance"] < 1, name
+        assert found["low"] <= found["faithfulness"] <= found["high"], name

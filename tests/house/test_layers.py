@@ -140,7 +140,7 @@ from neurogame.data.words import Level
 if TYPE_CHECKING:
     from neurogame.nli import NLI
 def f():
-    from neurogame.explanation import explain, page
+    from neurogame.explanation import explain, removal
     import neurogame
 """
     assert list(imports(ast.parse(text))) == [
@@ -149,6 +149,6 @@ def f():
         ("game", False),
         ("data.words", False),
         ("explanation", True),
-        ("explanation.page", True),
+        ("explanation.removal", True),
         ("", True),
     ]

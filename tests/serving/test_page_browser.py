@@ -365,7 +365,7 @@ def test_another_method_is_shown_when_asked_for(page, nli):
     expect(game).to_contain_text("How much each word adds to what the attention layer passes on")
     figures = measured("game", nli.model)
     expect(game.locator(".measured")).to_contain_text(
-        f"{figures.faithfulness:.2f} faithfulness, chance {figures.chance:.2f}".replace("0.", ".")
+        f"{figures['faithfulness']:.2f} faithfulness, chance {figures['chance']:.2f}".replace("0.", ".")
     )
     expect(game.locator(".measured")).to_contain_text("the first model that shipped, 500 pairs of snli/dev")
     game.get_by_role("button", name="Show").click()

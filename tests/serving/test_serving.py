@@ -28,7 +28,8 @@ from typer.testing import CliRunner
 
 from neurogame import Explanation
 from neurogame.cli import app as command
-from neurogame.explanation import METHODS, best, methods_for, page, what_if
+from neurogame.explanation import METHODS, best, methods_for, what_if
+from neurogame.explanation.views.page import page
 from neurogame.nli import NLI
 from neurogame.serving import schema, server
 from neurogame.serving.app import STATIC, create_app
@@ -152,7 +153,7 @@ def test_the_report_is_the_explanations_own_page(client, nli):
     response = client.post("/explain.html", json={**PAIR, "method": "game"})
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert "attachment" in response.headers["content-disposition"]
-    expected = page.page(nli.explain(*TEXTS, method="game"))
+    expected = page(nli.explain(*TEXTS, method="game"))
     number = re.compile(r"[\d.]+(?= ms)|seconds</dt><dd>[^<]+")
     assert number.sub("", response.text) == number.sub("", expected)
 

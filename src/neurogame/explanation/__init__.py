@@ -8,7 +8,7 @@
     temperature  a reading at another temperature
 
 `removal` asks the model about a pair without some words, `regression` estimates a game that is expensive to
-evaluate, `refinement` does so with a grounded game to start from. `what_if` and `page` are names of before these rooms.
+evaluate, `refinement` does so with a grounded game to start from. `what_if` is an older name for `explain`.
 """
 
 from neurogame.explanation.methods import METHODS, best, methods_for, named

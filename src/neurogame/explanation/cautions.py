@@ -1,18 +1,18 @@
-"""What can be seen from two texts alone that a model of inference is known to stumble over; no model is asked.
+"""Known pitfalls of NLI models that show in the two texts alone; no model is run.
 
     cautions("The nurse thanked the pilot.", "The pilot thanked the nurse.")   # the same words in another order
 
-Rules of thumb, made to be silent unless they are fairly sure: a wrong warning costs more than a missing one.
+Heuristics with few false alarms: a wrong warning costs more than a missing one.
 """
 
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-_FEWEST = 3  # words from which on an order, or a language, can be told
-_HITS = 2  # words of another language that it takes
+_FEWEST = 3  # words needed to judge an order or a language
+_HITS = 2  # frequent words of other languages that make a text foreign
 _LATIN = 0.5  # share of letters below which a text is in another script
 _EDGES = ".,;:!?()[]\"'…“”‘’«»¿¡"
 _FREQUENT = json.loads(Path(__file__).with_name("frequent_words.json").read_text(encoding="utf-8"))  # by language
@@ -21,7 +21,7 @@ _OTHERS = frozenset(" ".join(_FREQUENT.values()).split()) - _ENGLISH  # language
 
 
 def cautions(premise: str | None, hypothesis: str | None) -> list[str]:
-    """What a reader should know of the two texts before any number; nothing of a single text, whose model is not known.
+    """Warnings about the two texts; none for a single text, whose task is not known.
 
     Args:
         premise: as given to the model; None: there is no pair.
@@ -66,14 +66,13 @@ def reordered(premise: list[str], hypothesis: list[str]) -> bool:
     return not all(word in rest for word in hypothesis)  # `in` moves on: a subsequence keeps the order
 
 
-def looks_english(text: str, words: Iterable[str]) -> bool:
-    """Whether nothing speaks against it: mostly Latin letters, and no more frequent words of other languages."""
+def looks_english(text: str, words: Sequence[str]) -> bool:
+    """Whether the letters are mostly Latin, and frequent words of other languages are no more than English ones."""
     letters = [c for c in text[:2000] if c.isalpha()]
     if letters and sum(map(_is_latin, letters)) < _LATIN * len(letters):
         return False
-    known = list(words)
-    ours, theirs = (sum(word in some for word in known) for some in (_ENGLISH, _OTHERS))
-    return len(known) < _FEWEST or theirs < _HITS or theirs <= ours
+    english, foreign = (sum(word in frequent for word in words) for frequent in (_ENGLISH, _OTHERS))
+    return len(words) < _FEWEST or foreign < _HITS or foreign <= english
 
 
 def _is_latin(letter: str) -> bool:

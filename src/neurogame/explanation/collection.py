@@ -29,7 +29,7 @@ from neurogame.data.texts import Text, iterate_texts
 from neurogame.explanation.pipeline import TOGETHER, explain_many, is_batched
 from neurogame.explanation.reading import Question
 from neurogame.explanation.record import Explanation
-from neurogame.explanation.summary import counted
+from neurogame.explanation.summary import plural
 from neurogame.explanation.views.index import draw
 from neurogame.jobs import parts, tables
 from neurogame.jobs.parts import Part, Shard
@@ -37,7 +37,7 @@ from neurogame.jobs.source import Reading, file_digest, fingerprint, is_damage, 
 
 LINES = "explanations.jsonl"
 _ALONE = Shard()
-Pack = Callable[[Mapping[str, Any], bool], bytes]  # a record, and whether it is the first
+Pack = Callable[[Mapping[str, Any]], bytes]  # a record as bytes of the result
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Done:
 
     def summary(self) -> str:
         """One line."""
-        line = f"{counted(self.explained, self.noun)} explained"
-        line += f", {counted(self.resumed, 'row')} done before" if self.resumed else ""
+        line = f"{plural(self.explained, self.noun)} explained"
+        line += f", {plural(self.resumed, 'row')} done before" if self.resumed else ""
         return line + (f", {self.failed} failed (the first: {self.first_failure})" if self.failed else "")
 
 
@@ -92,16 +92,16 @@ def explain_file(
     Raises:
         DataError: the source cannot be read to its end (what is complete stays), or no row could be explained.
     """
-    goal = Path(folder).expanduser()
-    single = is_single(nli)
+    goal, single = Path(folder).expanduser(), is_single(nli)
     check(source, goal, columns, resume=resume, single=single)
     asked = plain({"model": nli.name, "source": str(source), "columns": columns, "limit": limit, **question})
-    if not tables.is_table(goal):
-        goal.mkdir(parents=True, exist_ok=True)
     lines, model, chunk = _lines(goal), fingerprint(nli), _chunk(nli, question, together)
+    pack: Pack = _line
+    if tables.is_table(goal):
+        pack = _table({"version": __version__, "model": nli.name, "digest": model}, single=single)
+    else:
+        goal.mkdir(parents=True, exist_ok=True)
     job = {"version": __version__, **asked, "model": model, **({"chunk": chunk} if chunk > 1 else {})}
-    metadata = {"version": __version__, "model": nli.name, "digest": model}
-    pack = _table(metadata, ("text",) if single else ("premise", "hypothesis")) if tables.is_table(goal) else _line
     rows = rows_of(source, columns, single=single)
     with closing(rows), Part(lines, _ALONE, job, source=file_digest(source), resume=resume) as part:
         before = part.at.rows
@@ -116,7 +116,7 @@ def explain_file(
         if not done.explained:
             part.discard()
             raise DataError(
-                f"{source}: none of {counted(done.failed, 'row')} could be explained; the first: {done.first_failure}"
+                f"{source}: none of {plural(done.failed, 'row')} could be explained; the first: {done.first_failure}"
             )
         if not tables.is_table(goal):
             draw(goal, part.path, title=Path(str(source)).name if str(source) != "-" else "stdin", asked=asked)
@@ -139,16 +139,15 @@ def rows_of(
 def _explain(
     nli: Classifier, question: Mapping[str, Any], reading: Reading, part: Part, pack: Pack, progress: Progress | None
 ) -> None:
-    """The rows of a part that are not there yet, each chunk on the disk before the next."""
+    """Explain the rows that the part does not have yet; each chunk is on disk before the next is read."""
     kept = {"explained": 0, "failed": 0, "first_failure": None, **part.at.kept}
     for rows in reading.pending(part, _ALONE):
-        first, data = reading.rows - len(rows), b""
-        for at, record in enumerate(_records(nli, rows, question), first):
+        records = _records(nli, rows, reading, question)
+        for record in records:
             kept["failed" if "error" in record else "explained"] += 1
             if "error" in record and kept["first_failure"] is None:
-                kept["first_failure"] = f"row {at + 1}: {record['error']}"
-            data += pack({"row": at + 1, **record}, at == 0)
-        part.write(reading.mark(**kept), data)
+                kept["first_failure"] = f"row {record['row']}: {record['error']}"
+        part.write(reading.mark(**kept), b"".join(map(pack, records)))
         if progress is not None:
             progress(len(rows))
     part.write(reading.mark(ended=True, **kept), b"")
@@ -178,8 +177,7 @@ def write(
     """
     reading = Reading(rows, 1 if live else _chunk(nli, question))
     for chunk in reading:
-        records = enumerate(_records(nli, chunk, question), 1 + reading.rows - len(chunk))
-        text = b"".join(_line({"row": i, **record}) for i, record in records).decode()
+        text = b"".join(map(_line, _records(nli, chunk, reading, question))).decode()
         with naming_errors(file.name):
             file.write(text)
             file.flush()
@@ -195,29 +193,33 @@ def _chunk(nli: Classifier, question: Mapping[str, Any], together: int = TOGETHE
         return 1
 
 
-def _line(record: Mapping[str, Any], first: bool = False) -> bytes:  # noqa: ARG001  as a `Pack`
+def _line(record: Mapping[str, Any]) -> bytes:
     return as_json(record).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _table(metadata: Mapping[str, str], parts: tuple[str, ...]) -> Pack:
-    """Rows of a table: what is asked for most in columns of its own, all of it as JSON in the last."""
+def _table(metadata: Mapping[str, str], *, single: bool) -> Pack:
+    """Rows of a table: the entries most asked for in columns of their own, the whole record as JSON in the last."""
     chunks = tables.Chunks(metadata, tables.lists(words="string", sides="string", scores="double"))
-    texts = (*parts, "gold", "label", "method", "target", "sentence")
-    header = {"row": "int64", **dict.fromkeys((*texts, *chunks.types, "columns", "error", "explanation"))}
+    texts = ("text",) if single else ("premise", "hypothesis")
+    names = (*texts, "gold", "label", "method", "target", "sentence", *chunks.types, "columns", "error", "explanation")
+    header = {"row": "int64", **dict.fromkeys(names)}
 
-    def pack(record: Mapping[str, Any], first: bool) -> bytes:
+    def pack(record: Mapping[str, Any]) -> bytes:
         label = record.get("prediction", {}).get("label")
         row = {**record, "label": label, "explanation": None if "error" in record else as_json(record)}
-        return chunks.message(header, [row], first=first)
+        return chunks.message(header, [row], first=record["row"] == 1)
 
     return pack
 
 
-def _records(nli: Classifier, rows: Sequence[Row | Text], question: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the line of each row says, but for its number."""
+def _records(
+    nli: Classifier, rows: Sequence[Row | Text], reading: Reading, question: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The line of each row of the chunk that was read last: its number, and the explanation or the error."""
     texts = [tuple(_texts(row).values()) for row in rows if isinstance(row, Pair | Text)]
-    explanations = iter(explain_many(nli, texts, **question))
-    return [_record(row, next(explanations) if isinstance(row, Pair | Text) else None) for row in rows]
+    results = iter(explain_many(nli, texts, **question))
+    records = (_record(row, next(results) if isinstance(row, Pair | Text) else None) for row in rows)
+    return [{"row": number, **record} for number, record in enumerate(records, 1 + reading.rows - len(rows))]
 
 
 def _texts(row: Pair | Text) -> dict[str, str]:

@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 
 
 def to_shap(explanations: Explanation | Sequence[Explanation]) -> Any:
-    """As a `shap.Explanation`: of one explanation one row, of a list ragged rows, as shap has them of texts.
-
-    Args:
-        explanations: one, or several of one target.
-
-    Raises:
-        ValueError: a method without Shapley values, or no explanation.
-        ImportError: shap is not installed.
-    """
+    """See `Explanation.to_shap`: of one explanation one row, of a list of one target ragged rows."""
     listed: list[Explanation] = list(explanations) if isinstance(explanations, Sequence) else [explanations]
     if not listed:
         raise ValueError("there is no explanation to convert")
@@ -47,16 +39,7 @@ def to_shap(explanations: Explanation | Sequence[Explanation]) -> Any:
 
 
 def to_shapiq(ex: Explanation) -> Any:
-    """As a `shapiq.InteractionValues` of order 2: φ_i of single words, J_ij of pairs; of order 1 without interactions.
-
-    Args:
-        ex: the explanation. Its index is "k-SII" to shapiq's plots; the pairs are Banzhaf interactions, and the orders
-            do not add up to the logit as those of k-SII would.
-
-    Raises:
-        ValueError: a method without Shapley values.
-        ImportError: shapiq is not installed.
-    """
+    """See `Explanation.to_shapiq`."""
     origin = _origin(ex)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

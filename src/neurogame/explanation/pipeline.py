@@ -7,13 +7,15 @@ Removed words and another temperature change the reading, never the model.
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from neurogame import labels
 from neurogame._common.records import plain
+from neurogame._common.types import Tensor
 from neurogame.classifier import Classifier, check_unicode
-from neurogame.data.words import Level, cut_words
+from neurogame.data.words import Level, cut_words, sides_of
 from neurogame.explanation.methods import METHODS, best, grounded, methods_for, named
 from neurogame.explanation.methods.layer import mechanism
 from neurogame.explanation.reading import Attribution, Question, Reading, drafts, forward, is_grounded, read_games
@@ -90,8 +92,9 @@ def explain_many(
             pass
     results: list[Explanation | Exception] = []
     for pair in pairs:
+        premise, hypothesis = pair if len(pair) == 2 else (pair[0], None)
         try:
-            results.append(explain(nli, pair[0], pair[1] if len(pair) > 1 else None, question))
+            results.append(explain(nli, premise, hypothesis, question))
         except RECOVERABLE as error:
             results.append(error)
     return results
@@ -112,8 +115,8 @@ def _explain(nli: Classifier, texts: Sequence[tuple[str, ...]], question: Questi
     start = time.perf_counter()
     for text in texts:
         _check_texts(*text)
-    method = _method(nli, question)
-    question = _labelled(nli, method, question)
+    method = _choose_method(nli, question)
+    question = _spell_labels(nli, method, question)
     _check_parts(nli, method, len(texts[0]))
     level: Level = question.level  # type: ignore[assignment]  # it was checked
     encoded = drafts(nli, texts, level, question.removed, question.spans)
@@ -123,12 +126,10 @@ def _explain(nli: Classifier, texts: Sequence[tuple[str, ...]], question: Questi
     readings = read_games(nli, encoded) if len(encoded) > 1 else [forward(nli, *encoded)]
     if not _is_own_temperature(nli, method, question):
         readings = [heated(reading, question.temperature_factor) for reading in readings]
-    questions = [_targeted(reading, method, question) for reading in readings]
+    questions = [_add_target(reading, method, question) for reading in readings]
     asked = [(reading, own) for reading, own in zip(readings, questions, strict=True) if isinstance(own, Question)]
-    if len(asked) > 1:
-        answers = iter(grounded.together(asked))
-    else:
-        answers = iter([METHODS[method].attribute(*both) for both in asked])
+    together = len(asked) > 1
+    answers = iter(grounded.attribute_all(asked) if together else [METHODS[method].attribute(*both) for both in asked])
     seconds = (time.perf_counter() - start) / len(texts)
     return [
         _record(reading, next(answers), method, own, seconds) if isinstance(own, Question) else own
@@ -136,7 +137,7 @@ def _explain(nli: Classifier, texts: Sequence[tuple[str, ...]], question: Questi
     ]
 
 
-def _targeted(reading: Reading, method: str, question: Question) -> Question | ValueError:
+def _add_target(reading: Reading, method: str, question: Question) -> Question | ValueError:
     """The question with the predicted label as target, where none was given; an error where that is the contrast."""
     if not METHODS[method].has_target or question.target is not None:
         return question
@@ -153,20 +154,20 @@ def _is_own_temperature(nli: Classifier, method: str, question: Question) -> boo
     return question.temperature_factor == 1 or (method == "decision" and is_grounded(nli.model))
 
 
-def _record(reading: Reading, said: Attribution, method: str, question: Question, seconds: float) -> Explanation:
-    """Numbers of read units as numbers of all units, tensors as plain values."""
-    units = reading.units
-    if said.alpha is None:
+def _record(reading: Reading, answer: Attribution, method: str, question: Question, seconds: float) -> Explanation:
+    """Numbers of the units that were read as numbers of all units, tensors as plain values."""
+    units, texts = reading.units, reading.tokens.texts
+    if answer.alpha is None:
         layer, settled = mechanism(reading)
-        per_head, trajectory = {**layer, **said.per_head}, reading.trajectory
+        per_head, trajectory = {**layer, **answer.per_head}, reading.trajectory
     else:  # of the method's own game, instead of the pooling's
-        layer, settled, per_head, trajectory = {"alpha": said.alpha.unsqueeze(0)}, {}, {**said.per_head}, None
+        layer, settled, per_head, trajectory = {"alpha": answer.alpha.unsqueeze(0)}, {}, {**answer.per_head}, None
     diagnostics = {
         "model": reading.nli.name,
         "explains": METHODS[method].explains,
         "players": len(units.read),
-        **{name: units.listed(error) for name, error in said.errors.items()},
-        **said.diagnostics,
+        **{name: units.listed(error) for name, error in answer.errors.items()},
+        **answer.diagnostics,
         **settled,
         "trajectory": None if trajectory is None else list(zip(*units.rows(trajectory), strict=True)),
         "tokens": len(units.unit_of),
@@ -188,12 +189,15 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
             diagnostics["gamma"] = [question.temperature_factor * gamma for gamma in diagnostics["gamma"]]
     if reading.outputs.kind != "softmax":
         diagnostics["output"] = reading.outputs.kind
-    texts = reading.tokens.texts
-    pair = len(texts) == 2
+
+    def per_word(x: Tensor | None) -> tuple[float, ...] | None:
+        return None if x is None else units.listed(x)
+
+    fields: dict[str, Any] = {"premise": None, "hypothesis": None, **dict(zip(sides_of(texts), texts, strict=True))}
+    for name in ("alpha", "field", "gate"):
+        fields[name] = per_word(layer[name].mean(0)) if name in layer else None
     return Explanation(
-        premise=texts[0] if pair else None,
-        hypothesis=texts[1] if pair else None,
-        text=None if pair else texts[0],
+        **fields,
         method=method,
         level=question.level,
         target=question.target,
@@ -201,15 +205,14 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
         prediction=reading.prediction,
         words=units.names,
         sides=units.sides,
-        scores=units.listed(said.scores),
-        shapley=None if said.shapley is None else units.listed(said.shapley),
-        banzhaf=None if said.banzhaf is None else units.listed(said.banzhaf),
-        **{name: units.listed(layer[name].mean(0)) if name in layer else None for name in ("alpha", "field", "gate")},
-        interactions=None if said.interactions is None else units.matrix(said.interactions),
+        scores=units.listed(answer.scores),
+        shapley=per_word(answer.shapley),
+        banzhaf=per_word(answer.banzhaf),
+        interactions=None if answer.interactions is None else units.matrix(answer.interactions),
         per_head={name: units.rows(x) for name, x in per_head.items()},
-        swing=tuple(units.read[i] for i in said.swing),
+        swing=tuple(units.read[i] for i in answer.swing),
         diagnostics=plain(diagnostics),
-        rationale=None if said.rationale is None else tuple(units.read[i] for i in said.rationale),
+        rationale=None if answer.rationale is None else tuple(units.read[i] for i in answer.rationale),
     )
 
 
@@ -243,19 +246,7 @@ def _check_parts(nli: Classifier, method: str, parts: int) -> None:
         raise ValueError(f"the explainer of {nli.name} was fitted on {kinds[fitted]}, got {got}; `ground` fits another")
 
 
-def _check_method(nli: Classifier, method: str) -> None:
-    """The method must suit the model; `need` checks its packages."""
-    if not METHODS[method].applies(nli.model):
-        head = getattr(nli.model.config, "head", None)
-        kind = type(nli.model).__name__ + (f" with head {head!r}" if isinstance(head, str) else "")
-        closed = getattr(nli.model, "closed", "")  # why it gives nothing but logits
-        allowed = ", ".join(map(repr, methods_for(nli.model)))
-        raise ValueError(
-            f"method = {method!r} does not work for {nli.name}, a {kind}{closed}; methods that do: {allowed}"
-        )
-
-
-def _method(nli: Classifier, question: Question) -> str:
+def _choose_method(nli: Classifier, question: Question) -> str:
     """The method that is asked for; it must suit the model, the work and the temperature."""
     factor, samples, error = question.temperature_factor, question.samples, question.error
     if question.method is not None:
@@ -270,7 +261,14 @@ def _method(nli: Classifier, question: Question) -> str:
             f"temperature_factor = {factor!r:.20}: method = {method!r} asks the model as it is; methods "
             f"that follow the temperature: {', '.join(sorted(FOLLOWING))}"
         )
-    _check_method(nli, method)
+    if not METHODS[method].applies(nli.model):
+        head = getattr(nli.model.config, "head", None)
+        kind = type(nli.model).__name__ + (f" with head {head!r}" if isinstance(head, str) else "")
+        closed = getattr(nli.model, "closed", "")  # why it gives nothing but logits
+        allowed = ", ".join(map(repr, methods_for(nli.model)))
+        raise ValueError(
+            f"method = {method!r} does not work for {nli.name}, a {kind}{closed}; methods that do: {allowed}"
+        )
     if samples is not None and METHODS[method].samples is None:
         takers = ", ".join(repr(name) for name, other in METHODS.items() if other.samples)
         raise ValueError(f"samples = {samples!r:.20}: method = {method!r} takes none; methods that do: {takers}")
@@ -281,9 +279,9 @@ def _method(nli: Classifier, question: Question) -> str:
     return method
 
 
-def _labelled(nli: Classifier, method: str, question: Question) -> Question:
+def _spell_labels(nli: Classifier, method: str, question: Question) -> Question:
     """The question with labels as the model spells them."""
-    target, contrast = (_label(nli, name, getattr(question, name)) for name in ("target", "contrast"))
+    target, contrast = (_spell_label(nli, name, getattr(question, name)) for name in ("target", "contrast"))
     if not METHODS[method].has_target and (target or contrast):
         given = "target" if target else "contrast"
         raise ValueError(
@@ -294,25 +292,29 @@ def _labelled(nli: Classifier, method: str, question: Question) -> Question:
     return question
 
 
-def _check_contrast(nli: Classifier, question: Question, implied: str = "") -> None:
-    if question.contrast is not None and question.target == question.contrast:
-        others = ", ".join(repr(name) for name in nli.labels if name != question.target) or "none, it has one label"
-        raise ValueError(f"contrast = {question.contrast!r} is the target itself{implied}; allowed: {others}")
-    if question.contrast is not None and question.target is not None and question.target not in nli.labels:
-        raise ValueError(
-            f"contrast = {question.contrast!r} cannot be compared with {question.target!r}{implied}; a target that is "
-            "compared must be a label"
-        )
-
-
-def _label(nli: Classifier, name: str, label: object) -> str | None:
-    """A label as the model spells it; a usual spelling of it will do."""
+def _spell_label(nli: Classifier, name: str, label: Any) -> str | None:
+    """A label as the model spells it, from any usual spelling."""
     if label is None or label in (nli.outputs.targets if name == "target" else nli.labels):
-        return None if label is None else str(label)
-    try:
-        spelled = labels.canonical(label) if isinstance(label, str) else None
-    except labels.UnknownLabelError:
-        spelled = None
-    if spelled is None or spelled not in nli.labels:
+        return label  # type: ignore[no-any-return]  # None or a string
+    spelled = None
+    if isinstance(label, str):
+        with suppress(labels.UnknownLabelError):
+            spelled = labels.canonical(label)
+    if spelled not in nli.labels:
         raise ValueError(f"{name} = {label!r:.60} is not a label of {nli.name}; allowed: {', '.join(nli.labels)}")
     return spelled
+
+
+def _check_contrast(nli: Classifier, question: Question, implied: str = "") -> None:
+    """A contrast is another label than the target; `implied` says where the target comes from."""
+    target, contrast = question.target, question.contrast
+    if contrast is None or target is None:
+        return
+    if target == contrast:
+        others = ", ".join(repr(name) for name in nli.labels if name != target) or "none, it has one label"
+        raise ValueError(f"contrast = {contrast!r} is the target itself{implied}; allowed: {others}")
+    if target not in nli.labels:
+        raise ValueError(
+            f"contrast = {contrast!r} cannot be compared with {target!r}{implied}; a target that is compared must be a "
+            "label"
+        )

@@ -30,10 +30,10 @@ from neurogame.modeling.checking import ModelError
 from neurogame.modeling.heads import GamePooling, NeuroGamePooling, Pooled, Pooling, pooling_of
 from neurogame.readout import GameTerms
 
-UPDATES = 64  # of the mean field, beyond which its path is no longer told
+UPDATES = 64  # of the mean field, beyond which no trajectory is kept
 between_passes: ContextVar[Callable[[], object]] = ContextVar("between_passes", default=lambda: None)
-"""Called before or after every forward pass of an explanation, the head's own included; what it raises ends it."""
-_ARRIVED = 1e-2  # how near to the layer's spins a path must end to be theirs
+"""Hook at every forward pass of an explanation, of the head alone too; an exception that it raises aborts it."""
+_ARRIVED = 1e-2  # largest difference between the end of a replayed path and the layer's spins
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Question:
         samples: how much work a method may do, see `NLI.explain`; None: its own default.
         seed: of what is drawn; the same seed gives the same numbers.
         check: whether the claims of a grounded game are tried on the model.
-        error: standard error at which refining a grounded game may stop before `samples` are used up.
+        error: standard error at which refining a grounded game stops before `samples` are used up.
         method: a name in `METHODS`; None: the best that the model has.
         level: "word", "token" for word pieces, "sentence", or "span" for what `spans` names.
         spans: for each part of the text a list of (start, end) in characters; words in no span always stay.
@@ -87,7 +87,7 @@ class Question:
 
     @property
     def changes(self) -> bool:
-        """Whether another text, or another temperature, is asked about than the model's own."""
+        """Whether words are removed, or the temperature is not the model's own."""
         return bool(self.removed) or self.temperature_factor != 1
 
     def direction(self, labels: tuple[str, ...]) -> Float[Tensor, "labels"]:
@@ -108,7 +108,7 @@ def _is_positive(value: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What a method found, per unit that was read; None is what it does not have."""
+    """The result of a method, per unit that was read; None is what it does not have."""
 
     scores: Float[Tensor, "read"]
     shapley: Float[Tensor, "read"] | None = None
@@ -124,18 +124,18 @@ class Attribution:
 
 @dataclass
 class Passes:
-    """What an explanation cost: sequences through the encoder, vectors through the classifier on top of it."""
+    """Cost of an explanation: sequences through the encoder, vectors through the classifier on top of it."""
 
     encoder: int = 0
     head: int = 0
 
     def add(self, sequences: int) -> None:
-        """Through the whole model."""
+        """Count sequences through the whole model."""
         self.add_head(sequences)
         self.encoder += sequences
 
     def add_head(self, vectors: int) -> None:
-        """Through the classifier alone."""
+        """Count vectors through the classifier alone."""
         between_passes.get()()
         self.head += vectors
 
@@ -185,12 +185,12 @@ class Reading:
         model, members = self.model, self.units.members
         if self.pooled is not None and isinstance(self.pooled.game, GameTerms):
             config, readout = model.config, model.classifier
-            told = {"removal": config.readout_removal, "r2": config.readout_r2, "grounded": config.readout_grounded}
-            return WordGame.of(self.pooled.game, members, readout.weight, readout.base, **told)
+            about = {"removal": config.readout_removal, "r2": config.readout_r2, "grounded": config.readout_grounded}
+            return WordGame.of(self.pooled.game, members, readout.weight, readout.base, **about)
         explainer = self.nli.explainer
         if explainer is None:
             return None
-        game: WordGame = explainer.play(self.hidden, members, playing(self.tokens, self.units))
+        game: WordGame = explainer.play(self.hidden, members, player_tokens(self.tokens, self.units))
         return game
 
     @cached_property
@@ -237,10 +237,10 @@ class Reading:
             return self.units.averaged(alpha).mean(1)
 
 
-def playing(tokens: Tokens, players: Units) -> Bool[Tensor, "tokens"]:
+def player_tokens(tokens: Tokens, players: Units) -> Bool[Tensor, "tokens"]:
     """Tokens that bring something to a game: those of the players.
 
-    A span leaves out words, which play all the time: their V belongs to the anchor.
+    Words outside of all spans are in every coalition: their V belongs to the anchor.
     """
     return (units(tokens, "word") if players.spans else players).unit_of >= 0
 
@@ -262,7 +262,9 @@ def drafts(
 ) -> list[Draft]:
     """Texts of as many parts each as `predict` encodes them, tokenized together; the options are those of `read`."""
     encoded = tokenize_all(nli.tokenizer, texts, nli.max_length)
-    return [Draft(*_without(nli, tokens, units(tokens, level, spans), removed), tokens.is_cut) for tokens in encoded]
+    return [
+        Draft(*_delete_units(nli, tokens, units(tokens, level, spans), removed), tokens.is_cut) for tokens in encoded
+    ]
 
 
 def read(
@@ -291,57 +293,63 @@ def read(
     return forward(nli, *drafts(nli, [texts], level, removed, spans))
 
 
-def read_games(nli: Classifier, drafts: Sequence[Draft], batch_size: int = 32) -> list[Reading]:
-    """`read` of several pairs, for a model with a grounded game: padded batches of similar length, one pass each.
+def forward(nli: Classifier, draft: Draft) -> Reading:
+    """One forward pass over a text; states, pooling and hidden states are kept."""
+    inputs = nli.on_device(draft.tokens.inputs)
+    logits, computed = _forward(nli, inputs, torch.ones_like(inputs["input_ids"], dtype=torch.bool))
+    return _reading(nli, draft, logits[0], **computed)
 
-    Of what the model computes, only what the games are made of is kept, without the padding; the readings are in order,
-    and equal to those of `read` up to rounding.
+
+def read_games(nli: Classifier, drafts: Sequence[Draft], batch_size: int = 32) -> list[Reading]:
+    """`forward` of several texts for a model with a grounded game: padded batches of similar length, one pass each.
+
+    Of what the model computes, only the games are kept, without the padding. The readings are in order, and equal to
+    those of `forward` up to rounding.
     """
     readings: dict[int, Reading] = {}
     pad = collate(padding_right(nli.tokenizer))  # where padding moves no position
     for batch in sorted_batches([len(draft.units.unit_of) for draft in drafts], batch_size):
         columns = [{name: column[0].tolist() for name, column in drafts[i].tokens.inputs.items()} for i in batch]
         inputs = nli.on_device(pad(columns))
-        players = nn.utils.rnn.pad_sequence([playing(*drafts[i][:2]) for i in batch], batch_first=True)
-        terms, hidden, logits = _games(nli, inputs, players)
+        real = inputs["attention_mask"].bool()
+        logits, computed = _forward(nli, inputs, real)
+        of_readout = isinstance(pooling_of(nli.model), GamePooling)
+        games = computed["pooled"].game if of_readout else computed["hidden"]
+        if not isinstance(games, GameTerms):
+            players = nn.utils.rnn.pad_sequence([player_tokens(*drafts[i][:2]) for i in batch], batch_first=True)
+            games = nli.explainer.terms(games, players, real)
         for row, i in enumerate(batch):
-            length = len(drafts[i].units.unit_of)
-            pooled = None if terms is None else Pooled(logits[row : row + 1], game=_cut(terms, row, length))
-            games = None if hidden is None else _cut(hidden, row, length)
-            readings[i] = _reading(nli, drafts[i], logits[row], pooled=pooled, hidden=games)
+            own, length = slice(row, row + 1), len(drafts[i].units.unit_of)
+            alpha = None if games.alpha is None else games.alpha[own, :, :length]
+            game = GameTerms(games.V[own, :, :length], games.anchor[own], alpha)
+            kept: dict[str, Any] = {"pooled": Pooled(logits[own], game=game)} if of_readout else {"hidden": game}
+            readings[i] = _reading(nli, drafts[i], logits[row], **kept)
     return [readings[i] for i in range(len(drafts))]
 
 
-def _games(
-    nli: Classifier, inputs: Mapping[str, Tensor], players: Bool[Tensor, "batch tokens"]
-) -> tuple[GameTerms | None, GameTerms | None, Float[Tensor, "batch labels"]]:
-    """The games of a padded batch, by the readout or by an explainer; and the logits."""
-    model, real = nli.model, inputs["attention_mask"].bool()
-    with torch.inference_mode(), nli.own_tokens():
-        if not isinstance(pooling_of(model), GamePooling):
-            answer = nli.forward(inputs, output_hidden_states=True)
-            hidden = answer.hidden_states
-            games = hidden if isinstance(hidden, GameTerms) else nli.explainer.terms(hidden, players, real)
-            return None, games, answer.logits
-        states = model.encode(**inputs).states
-        pooled = model.pool(states, real, model.players(inputs["input_ids"], real), record=True)
-        return pooled.game, None, model.classify(pooled.output)
+@torch.inference_mode()
+def _forward(
+    nli: Classifier, inputs: Mapping[str, Tensor], real: Bool[Tensor, "batch tokens"]
+) -> tuple[Float[Tensor, "batch labels"], dict[str, Any]]:
+    """Logits, and as fields of a `Reading` what the steps of the model gave on the way."""
+    model = nli.model
+    with nli.own_tokens():
+        if pooling_of(model) is None:
+            answer = nli.forward(inputs, **({} if nli.explainer is None else {"output_hidden_states": True}))
+            return answer.logits, {"hidden": getattr(answer, "hidden_states", None)}
+        encoded = model.encode(**inputs, output_hidden_states=True)
+        pooled = model.pool(encoded.states, real, model.players(inputs["input_ids"], real), record=True)
+        return model.classify(pooled.output), {"states": encoded.states, "pooled": pooled, "hidden": encoded.hidden}
 
 
-def _cut(terms: GameTerms, row: int, length: int) -> GameTerms:
-    """The games of one text of a padded batch."""
-    alpha = None if terms.alpha is None else terms.alpha[row : row + 1, :, :length]
-    return GameTerms(terms.V[row : row + 1, :, :length], terms.anchor[row : row + 1], alpha)
-
-
-def _without(nli: Classifier, tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
+def _delete_units(nli: Classifier, tokens: Tokens, units: Units, removed: Sequence[int]) -> tuple[Tokens, Units]:
     """The text with the tokens of some units deleted."""
     for i in removed:
         if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < len(units.names):
             raise ValueError(
                 f"removed has {i!r:.20}; the words of this {_noun(tokens)} are numbered 0 to {len(units.names) - 1}"
             )
-    if not removed or not units.read:  # where nothing is read, there is nothing to strike out: `explain` says so
+    if not removed or not units.read:  # nothing is read: `explain` reports it
         return tokens, units
     if set(removed).issuperset(units.read):
         raise ValueError("every word is struck out: there is none left to explain")
@@ -353,22 +361,6 @@ def _without(nli: Classifier, tokens: Tokens, units: Units, removed: Sequence[in
     uncut = [entry for entry in tokens.uncut if entry not in cut]
     left: dict[str, Any] = {name: [getattr(tokens, name)[i] for i in places] for name in ("offsets", "sides", "pieces")}
     return replace(tokens, inputs=inputs, uncut=uncut, **left), replace(units, unit_of=units.unit_of[places])
-
-
-def forward(nli: Classifier, draft: Draft) -> Reading:
-    """One forward pass over a text, in the steps that the model has; what they give is kept."""
-    model, inputs, pooled, states = nli.model, nli.on_device(draft.tokens.inputs), None, None
-    with torch.inference_mode(), nli.own_tokens():
-        if pooling_of(model) is None:
-            answer = nli.forward(inputs, **({} if nli.explainer is None else {"output_hidden_states": True}))
-            hidden, logits = getattr(answer, "hidden_states", None), answer.logits
-        else:
-            encoded = model.encode(**inputs, output_hidden_states=True)
-            hidden, states = encoded.hidden, encoded.states
-            real = torch.ones_like(inputs["input_ids"], dtype=torch.bool)
-            pooled = model.pool(states, real, model.players(inputs["input_ids"], real), record=True)
-            logits = model.classify(pooled.output)
-    return _reading(nli, draft, logits[0], states=states, pooled=pooled, hidden=hidden)
 
 
 def _reading(nli: Classifier, draft: Draft, logits: Float[Tensor, "labels"], **computed: Any) -> Reading:

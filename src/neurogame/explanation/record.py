@@ -31,6 +31,13 @@ _PAIR = ("premise", "hypothesis")
 _PER_WORD = ("sides", "scores", "shapley", "banzhaf", "alpha", "field", "gate", "interactions")
 
 
+def _tuples(value: Any) -> Any:
+    """Lists of JSON as the tuples that they were."""
+    if isinstance(value, Mapping):
+        return {name: _tuples(entry) for name, entry in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
 @dataclass(frozen=True)
 class Explanation:
     """One number per word of the text, of a pair the premise's first; what a method does not have is None.
@@ -96,8 +103,8 @@ class Explanation:
 
     def __post_init__(self) -> None:
         n = len(self.words)
-        given = [name for name in ("premise", "hypothesis", "text") if getattr(self, name) is not None]
-        if given not in (["premise", "hypothesis"], ["text"]):
+        given = [name for name in (*_PAIR, "text") if getattr(self, name) is not None]
+        if given not in ([*_PAIR], ["text"]):
             raise ValueError(f"an explanation is of a text, or of premise and hypothesis; got {' and '.join(given)}")
         for name in _PER_WORD:
             column = getattr(self, name)
@@ -147,21 +154,15 @@ class Explanation:
         Example:
             >>> Explanation.from_dict(json.loads(text)).show()  # doctest: +SKIP
         """
-        names = [f.name for f in fields(cls)]
-        stored = {"rationale": None, **found}  # older records have none
-        stored = {"premise": None, "hypothesis": None, **stored} if "text" in found else {**stored, "text": None}
-        missing = [name for name in names if name not in stored]
+        stored = {"premise": None, "hypothesis": None, "text": None, "rationale": None, **found}
+        missing = [f.name for f in fields(cls) if f.name not in stored]
         if missing:
             raise ValueError(f"not an explanation: {', '.join(missing)} missing")
-        given = {name: stored[name] for name in names}
-        given["prediction"] = Prediction(**given["prediction"])
-        for name in ("words", "swing", "rationale", *_PER_WORD):
-            given[name] = None if given[name] is None else tuple(given[name])
+        given = {f.name: _tuples(stored[f.name]) for f in fields(cls) if f.name not in ("prediction", "diagnostics")}
         if given["interactions"] is not None:
             nothing = (0.0,) * len(given["words"])
-            given["interactions"] = tuple(tuple(row) or nothing for row in given["interactions"])
-        given["per_head"] = {name: tuple(map(tuple, rows)) for name, rows in given["per_head"].items()}
-        return cls(**given)
+            given["interactions"] = tuple(row or nothing for row in given["interactions"])
+        return cls(**given, prediction=Prediction(**stored["prediction"]), diagnostics=stored["diagnostics"])
 
     @property
     def sentence(self) -> str:
@@ -189,9 +190,9 @@ class Explanation:
         """
         if self.interactions is None:
             return []
-        J, sides = self.interactions, self.sides
+        J, sides, single = self.interactions, self.sides, self.text is not None
         every = ((i, j) for i in range(len(J)) for j in range(i + 1, len(J)))
-        pairs = [(i, j, J[i][j]) for i, j in every if J[i][j] and (self.text is not None or sides[i] != sides[j])]
+        pairs = [(i, j, J[i][j]) for i, j in every if J[i][j] and (single or sides[i] != sides[j])]
         return sorted(pairs, key=lambda pair: -abs(pair[2]))[:count]
 
     @property
@@ -288,6 +289,9 @@ class Explanation:
 
     def to_shapiq(self) -> Any:
         """As a `shapiq.InteractionValues`, for shapiq's plots: Shapley values of words, interactions of pairs.
+
+        Its index is "k-SII" to shapiq's plots; the pairs are Banzhaf interactions, and the orders do not add up to the
+        logit as those of k-SII would.
 
         Returns:
             Orders 0 to 2; to 1 where the method has no interactions.

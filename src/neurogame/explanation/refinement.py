@@ -13,7 +13,7 @@ mean, is unbiased, and what a linear model explains of the residual costs no var
 mean over the draws; the error of φ_game, where that is sampled, is added.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -24,21 +24,21 @@ from neurogame.explanation.removal import InputGame
 from neurogame.grounding.game import WordGame
 
 FOLDS = 5
-_ROUND = 32  # passes between two looks at the error
+_ROUND = 32  # passes between two checks of the error
 _RIDGE = 1e-6
 _LEAST = 5  # pairs that must be left to draw
 
 
 class Refined(NamedTuple):
-    """φ of the real game ℓ(x_C)."""
+    """φ of the real game ℓ(x_C), their standard errors, and diagnostics.
+
+    passes, exact, origin = ℓ(x_∅), total = ℓ(x) − ℓ(x_∅), and reached: whether the errors are as small as asked for;
+    None where no error was asked for.
+    """
 
     shapley: Float[Tensor, "words"]
     se: Float[Tensor, "words"]
-    passes: int
-    exact: bool
-    origin: float  # ℓ(x_∅)
-    total: float  # ℓ(x) − ℓ(x_∅)
-    reached: bool | None  # whether the error that was asked for; None: none was
+    diagnostics: dict[str, Any]
 
 
 def refine(
@@ -53,42 +53,45 @@ def refine(
 
     `game` predicts v along `direction`; `phi` are its Shapley values there, `error` their standard errors.
     """
-    n, most = v.players, question.samples
+    n, most, goal = v.players, question.samples, question.error
     assert most is not None
-    if 2**n <= most:
-        table = v(exact.all_coalitions(n))
-        reached = None if question.error is None else True
-        origin, total, zero = float(table[0]), float(table[-1] - table[0]), torch.zeros(n, dtype=torch.float64)
-        return Refined(exact.shapley(table), zero, len(table), exact=True, origin=origin, total=total, reached=reached)
-    ends = torch.tensor([[False], [True]]).expand(2, n)
-    observed, predicted = v(ends), game.logits(ends) @ direction
-    rest = float((observed[1] - observed[0]) - (predicted[1] - predicted[0]))
 
-    def odd(C: Bool[Tensor, "pairs words"]) -> Float[Tensor, "pairs"]:
+    def result(shapley: Tensor, se: Tensor, ends: Tensor, **facts: Any) -> Refined:
+        origin, total = float(ends[0]), float(ends[1] - ends[0])
+        reached = None if goal is None else bool(float(se.max()) <= goal)
+        return Refined(shapley, se, {**facts, "origin": origin, "total": total, "reached": reached})
+
+    def residual(C: Bool[Tensor, "pairs words"]) -> Float[Tensor, "pairs"]:
+        """r(C) − r(N∖C)."""
         both = torch.cat([C, ~C])
         inside, outside = (v(both) - game.logits(both) @ direction).chunk(2)
         return inside - outside
 
+    if 2**n <= most:
+        table = v(exact.all_coalitions(n))
+        zero = torch.zeros(n, dtype=torch.float64)
+        return result(exact.shapley(table), zero, table[[0, -1]], passes=len(table), exact=True)
     pairs = (most - 2) // 2
     if pairs < 2:
         raise ValueError(
             f"samples = {most}: refining needs at least 6 forward passes, the whole and nothing among them"
         )
-    single = torch.eye(n, dtype=torch.bool) if pairs >= n + _LEAST and n > 3 else torch.zeros(0, n, dtype=torch.bool)
-    first = odd(single) if len(single) else torch.zeros(0, dtype=torch.float64)
+    ends = torch.tensor([[False], [True]]).expand(2, n)
+    observed, predicted = v(ends), game.logits(ends) @ direction
+    rest = float((observed[1] - observed[0]) - (predicted[1] - predicted[0]))
+    single = torch.eye(n, dtype=torch.bool)[: n if pairs >= n + _LEAST and n > 3 else 0]
+    first = residual(single) if len(single) else torch.zeros(0, dtype=torch.float64)
     C = draw_coalitions(n, pairs - len(single), inner=len(single) > 0, seed=question.seed)
     y = torch.zeros(0, dtype=torch.float64)
-    step = len(C) if question.error is None else _ROUND // 2
+    step = len(C) if goal is None else _ROUND // 2
     estimate, se = phi, torch.full_like(phi, torch.inf)
     while len(y) < len(C):
-        y = torch.cat([y, odd(C[len(y) : len(y) + step])])
+        y = torch.cat([y, residual(C[len(y) : len(y) + step])])
         correction, se = residual_shapley(C[: len(y)], y, rest, single, first)
         estimate, se = phi + correction, (se.square() + error.square()).sqrt()
-        if question.error is not None and len(y) > 2 * FOLDS and float(se.max()) <= question.error:
+        if goal is not None and len(y) > 2 * FOLDS and float(se.max()) <= goal:
             break
-    reached = None if question.error is None else bool(float(se.max()) <= question.error)
-    passes, origin, total = 2 * (len(y) + len(single)) + 2, float(observed[0]), float(observed[1] - observed[0])
-    return Refined(estimate, se, passes, exact=False, origin=origin, total=total, reached=reached)
+    return result(estimate, se, observed, passes=2 * (len(y) + len(single)) + 2, exact=False)
 
 
 def draw_coalitions(n: int, count: int, *, inner: bool, seed: int) -> Bool[Tensor, "pairs words"]:
@@ -113,22 +116,22 @@ def residual_shapley(
     where all ({i}, N∖i) were evaluated and C has none of them, from the `single` {i} with `first` = r({i}) − r(N∖i).
     """
     pairs, n = C.shape
-    s, y = _centred(C, y, total)
-    exact_s, exact_y = _centred(C[:0] if single is None else single, y[:0] if first is None else first, total)
+    s, y = _centre(C, y, total)
+    exact_s, exact_y = _centre(C[:0] if single is None else single, y[:0] if first is None else first, total)
     share = singles(n) if len(exact_y) else 0.0  # of the law, that the first stratum has
     folds = min(FOLDS, pairs)
     rows = torch.empty(pairs, n, dtype=torch.float64)
     for fold in range(folds):
         inside = torch.arange(pairs) % folds == fold
         x = _linear(torch.cat([exact_s, s[~inside]]), torch.cat([exact_y, y[~inside]]))
-        known = (exact_s * (exact_y - exact_s @ x).unsqueeze(-1)).mean(0) if share else torch.zeros(n).double()
+        evaluated = (exact_s * (exact_y - exact_s @ x).unsqueeze(-1)).mean(0) if share else torch.zeros(n).double()
         drawn = s[inside] * (y[inside] - s[inside] @ x).unsqueeze(-1)
-        rows[inside] = x + (share * known + (1.0 - share) * drawn) / (1.0 - correlation(n))
+        rows[inside] = x + (share * evaluated + (1.0 - share) * drawn) / (1.0 - correlation(n))
     spread = rows.std(0) / pairs**0.5 if pairs > 1 else torch.full((n,), torch.inf).double()
     return total / n + rows.mean(0), spread
 
 
-def _centred(C: Tensor, y: Tensor, total: float) -> tuple[Float[Tensor, "pairs words"], Float[Tensor, "pairs"]]:
+def _centre(C: Tensor, y: Tensor, total: float) -> tuple[Float[Tensor, "pairs words"], Float[Tensor, "pairs"]]:
     """P s of each pair, and y less what equal shares of the total explain."""
     s = torch.where(C, 1.0, -1.0).double()
     return s - s.mean(-1, keepdim=True), y.double() - s.sum(-1) * total / C.shape[1]

@@ -52,9 +52,9 @@ def evaluate_each(
     for rows, inputs in batches(list(zip(readings, (keep for keep, _ in distinct), strict=True)), mode, batch_size):
         with torch.inference_mode():
             logits = nli.forward(inputs).logits.float().cpu()
-        for (pair, some), z in zip(rows.items(), logits.split(list(map(len, rows.values()))), strict=True):
-            answers[pair][some] = z
-            readings[pair].passes.add(len(some))
+        for (pair, numbers), z in zip(rows.items(), logits.split(list(map(len, rows.values()))), strict=True):
+            answers[pair][numbers] = z
+            readings[pair].passes.add(len(numbers))
     if not all(bool(z.isfinite().all()) for z in answers):
         raise ModelError(f"the logits of {nli.name} are NaN or infinite where words are removed ({mode})")
     return [z[back.cpu()] for z, (_, back) in zip(answers, distinct, strict=True)]
@@ -68,16 +68,16 @@ def batches(
     nli = asked[0][0].nli
     removal = Removal.of(nli.tokenizer, mode, name=nli.name, left=False)
     stays = [_tokens(reading, keep) for reading, keep in asked]
-    places = [(pair, row) for pair, those in enumerate(stays) for row in range(len(those))]
-    lengths = [int(n) for those in stays for n in (those if mode == "delete" else torch.ones_like(those)).sum(-1)]
+    places = [(pair, row) for pair, mask in enumerate(stays) for row in range(len(mask))]
+    lengths = [int(n) for mask in stays for n in (mask if mode == "delete" else torch.ones_like(mask)).sum(-1)]
     for batch in sorted_batches(lengths, batch_size):
         rows: dict[int, list[int]] = {}
         for pair, row in (places[i] for i in batch):
             rows.setdefault(pair, []).append(row)
         inputs: dict[str, list[Tensor]] = {}
-        for pair, some in rows.items():
-            whole = {name: column.expand(len(some), -1) for name, column in asked[pair][0].tokens.inputs.items()}
-            for name, column in removal.remove(whole, stays[pair][some]).items():
+        for pair, numbers in rows.items():
+            whole = {name: column.expand(len(numbers), -1) for name, column in asked[pair][0].tokens.inputs.items()}
+            for name, column in removal.remove(whole, stays[pair][numbers]).items():
                 inputs.setdefault(name, []).extend(column.unbind())
         padded = {
             name: nn.utils.rnn.pad_sequence(columns, batch_first=True, padding_value=removal.fill.get(name, 0))

@@ -1,6 +1,8 @@
-"""What is worth saying of an explanation: strongest words and pairs, warnings, one sentence each. Nothing is drawn.
+"""What is worth saying of an explanation: strongest words and pairs, the sentence, warnings. Nothing is drawn here.
 
-All drawings (`terminal`, `page` and its parts, `figures`) take their words and their order from here.
+All views (`terminal`, `page`, `figures`, and the page of `neurogame serve`) take their words and their order from here:
+names and numbers as they are printed; words and pairs, strongest first; what is asked, and what the model says; the
+reasons as a sentence; warnings, and how the numbers came about.
 """
 
 from __future__ import annotations
@@ -32,14 +34,6 @@ _AUDIBLE = 0.05  # of the largest score: where no pair reaches it, the two texts
 _FOLDED = 8  # words not read, from which on a run of them is only counted
 
 
-class Pair(NamedTuple):
-    """Two words and their interaction."""
-
-    i: int
-    j: int
-    value: float
-
-
 def signed(value: float | None, digits: int = 2) -> str:
     """+0.42, −0.42, 0.00, – for none."""
     if value is None:
@@ -48,10 +42,20 @@ def signed(value: float | None, digits: int = 2) -> str:
     return text if not float(text) else f"{'+' if value > 0 else '−'}{text}"
 
 
-def digits(values: tuple[float, ...] | list[float]) -> int:
+def digits(values: Sequence[float]) -> int:
     """Decimals that show three figures of the largest number, between 2 and 5."""
     largest = max(map(abs, values), default=0.0)
     return next((d for d in range(2, 5) if largest >= 10.0 ** (2 - d)), 5 if largest else 2)
+
+
+def percent(share: float) -> str:
+    """98 %."""
+    return f"{100 * share:.0f} %"
+
+
+def plural(count: int, noun: str) -> str:
+    """1 word, 2 words."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def shares(ex: Explanation) -> list[float]:
@@ -73,6 +77,49 @@ def plus_minus(ex: Explanation, i: int) -> str:
     return f" ± {errors[i]:.{digits([ex._largest])}f}"
 
 
+def bare(word: str) -> str:
+    """A word without the punctuation around it; punctuation alone stays, and so do U.S., .5, −3 and 50%."""
+    if _DOTTED.fullmatch(word.strip(_QUOTES)):
+        return word.strip(_QUOTES)
+    return word.lstrip(_QUOTES + _OPENING).rstrip(_QUOTES + _CLOSING) or word
+
+
+def name(ex: Explanation, i: int) -> str:
+    """What a word is called outside its text: without punctuation; a piece of a word is called what it is."""
+    return bare(ex.words[i]) if ex.level == "word" else ex.words[i]
+
+
+def side_name(ex: Explanation, i: int) -> str:
+    """manᴾ is the premise's word, manᴴ the hypothesis's; of a single text the word alone."""
+    return cut(name(ex, i), 24) + {"premise": "ᴾ", "hypothesis": "ᴴ"}.get(ex.sides[i], "")
+
+
+def noun(ex: Explanation) -> str:
+    """What was explained: a pair or a text."""
+    return "text" if ex.text is not None else "pair"
+
+
+def unit(ex: Explanation) -> str:
+    """What has a score: a word, a sentence or a span; pieces of words are called words too."""
+    return ex.level if ex.level in ("sentence", "span") else "word"
+
+
+def _quoted(ex: Explanation, i: int) -> str:
+    return f"“{cut(name(ex, i), 24)}”"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+class Pair(NamedTuple):
+    """Two words and their interaction."""
+
+    i: int
+    j: int
+    value: float
+
+
 def unread(ex: Explanation) -> set[int]:
     """Words that have 0 because the model did not see them: cut off, or without a token."""
     return set(ex.diagnostics.get("unread", ()))
@@ -88,42 +135,55 @@ def passages(ex: Explanation, side: str) -> list[range]:
     return runs
 
 
-def ranked(ex: Explanation, count: int | None = None) -> list[int]:
-    """Words by the size of their score, those that were not read left out."""
+def strongest_words(ex: Explanation, count: int | None = None) -> list[int]:
+    """Words that were read, by the size of their score."""
     silent = unread(ex)
     order = sorted(range(len(ex.words)), key=lambda i: -abs(ex.scores[i]))
     return [i for i in order if i not in silent][:count]
 
 
-def interacting(ex: Explanation) -> list[Pair]:
-    """Pairs of words by the size of their interaction, without what is below twice the error of a pair."""
+def strongest_pairs(ex: Explanation) -> list[Pair]:
+    """Pairs of words by the size of their interaction, without those below twice the error of a pair."""
     if ex.interactions is None:
         return []
-    least = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
-    rows = sorted(ranked(ex))
-    every = (Pair(i, j, ex.interactions[i][j]) for i in rows for j in rows if i < j)
-    return sorted((pair for pair in every if abs(pair.value) > least), key=lambda pair: -abs(pair.value))
+    rows = sorted(strongest_words(ex))
+    pairs = (Pair(i, j, ex.interactions[i][j]) for i in rows for j in rows if i < j)
+    return sorted((pair for pair in pairs if abs(pair.value) > _pair_error(ex)), key=lambda pair: -abs(pair.value))
 
 
-def pairs(ex: Explanation, count: int = 4) -> tuple[list[Pair], list[Pair]]:
-    """Strongest synergies (J_ij > 0) and antagonisms (J_ij < 0)."""
-    order = interacting(ex)
-    return [pair for pair in order if pair.value > 0][:count], [pair for pair in order if pair.value < 0][:count]
+def synergies_and_antagonisms(ex: Explanation, count: int) -> tuple[list[Pair], list[Pair]]:
+    """The strongest pairs with J_ij > 0, and those with J_ij < 0."""
+    pairs = strongest_pairs(ex)
+    return [pair for pair in pairs if pair.value > 0][:count], [pair for pair in pairs if pair.value < 0][:count]
 
 
-def placed(ex: Explanation, i: int) -> str:
-    """A word with its side: manᴾ is the premise's, manᴴ the hypothesis's; of a single text the word alone."""
-    return cut(name(ex, i), 24) + {"premise": "ᴾ", "hypothesis": "ᴴ"}.get(ex.sides[i], "")
+def answers(ex: Explanation) -> list[tuple[int, int, float]]:
+    """Words of the premise and of the hypothesis that answer each other: (i, j, J_ij), only the strong pairs."""
+    strongest = ex.answers(_ANSWERS)
+    if not strongest:
+        return []
+    least = max(_STRONG * abs(strongest[0][2]), _AUDIBLE * ex._largest, _pair_error(ex))
+    return [pair for pair in strongest if abs(pair[2]) >= least]
 
 
-def named_pair(ex: Explanation, pair: Pair, digits: int) -> str:
+def swings(ex: Explanation) -> list[tuple[int, str]]:
+    """Words without which the decision is another, and which."""
+    return list(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False))
+
+
+def pair_title(ex: Explanation, pair: Pair, digits: int) -> str:
     """manᴾ × nobodyᴴ: −0.42."""
-    return f"{placed(ex, pair.i)} × {placed(ex, pair.j)}: {signed(pair.value, digits)}"
+    return f"{side_name(ex, pair.i)} × {side_name(ex, pair.j)}: {signed(pair.value, digits)}"
 
 
-def listed_pairs(ex: Explanation, pairs: Sequence[Pair], digits: int) -> str:
-    """The same of several, for those who do not see the picture."""
-    return "; ".join(f"{placed(ex, p.i)} and {placed(ex, p.j)} {signed(p.value, digits)}" for p in pairs)
+def pair_list(ex: Explanation, pairs: Sequence[Pair], digits: int) -> str:
+    """Several pairs in words, for screen readers."""
+    return "; ".join(f"{side_name(ex, i)} and {side_name(ex, j)} {signed(value, digits)}" for i, j, value in pairs)
+
+
+def _pair_error(ex: Explanation) -> float:
+    """Twice the standard error of a typical pair."""
+    return 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
 
 
 def question(ex: Explanation, *, details: bool = True) -> str:
@@ -139,219 +199,6 @@ def question(ex: Explanation, *, details: bool = True) -> str:
     return f"How much each {unit(ex)} adds to the norm that attention looks at, whatever the label"
 
 
-def noun(ex: Explanation) -> str:
-    """What was explained: a pair or a text."""
-    return "text" if ex.text is not None else "pair"
-
-
-def unit(ex: Explanation) -> str:
-    """What has a number: a word; pieces of one are called so too, where the difference does not matter."""
-    return ex.level if ex.level in ("sentence", "span") else "word"
-
-
-def is_score(ex: Explanation) -> bool:
-    """Whether the model gives a score, and decides nothing."""
-    return ex.diagnostics.get("output") == "regression"
-
-
-def answer(ex: Explanation) -> tuple[str, float | None]:
-    """What the model says about what is explained, and its probability; of a score its name, without one.
-
-    Of a multi-label model it is the decision about the target's label, since each label has its own.
-    """
-    said, kind = ex.prediction, ex.diagnostics.get("output", "softmax")
-    if kind == "regression":
-        return ex.target or said.label, None
-    if kind == "multi_label" and ex.target is not None:
-        name = ex.target if ex.target in said.probabilities else ex.target.removeprefix(NOT)
-        label = name if said.logits[name] > 0 else NOT + name
-        return label, share_of(said.probabilities, label)
-    if kind == "multi_label":
-        return said.label, None
-    return said.label, share_of(said.probabilities, said.label)
-
-
-def bars(ex: Explanation) -> list[tuple[str, float, float, bool]]:
-    """(label, share of the bar, number, whether the model says it) of each label; of a score as its share of 1."""
-    said = ex.prediction
-    if is_score(ex):
-        largest = max(1.0, *map(abs, said.logits.values()))
-        return [(name, abs(z) / largest, z, name == ex.target) for name, z in said.logits.items()]
-    several = ex.diagnostics.get("output") == "multi_label"
-    says = {name: z > 0 if several else name == said.label for name, z in said.logits.items()}
-    return [(name, p, p, says[name]) for name, p in said.probabilities.items()]
-
-
-def bare(word: str) -> str:
-    """A word without the punctuation around it; punctuation alone stays, and so do U.S., .5, −3 and 50%."""
-    if _DOTTED.fullmatch(word.strip(_QUOTES)):
-        return word.strip(_QUOTES)
-    return word.lstrip(_QUOTES + _OPENING).rstrip(_QUOTES + _CLOSING) or word
-
-
-def name(ex: Explanation, i: int) -> str:
-    """What a word is called outside its text: without punctuation; a piece of a word is called what it is."""
-    return bare(ex.words[i]) if ex.level == "word" else ex.words[i]
-
-
-def sentence(ex: Explanation) -> str:
-    """The reasons in plain words, from checked facts where there are any.
-
-    *Contradiction (98 %): "Nobody" against "sleeping". Without "Nobody" the model would say entailment (91 %).*
-    """
-    if is_score(ex):
-        return _of_score(ex)
-    about, (label, share) = _about(ex), answer(ex)
-    head = _capital(label) + ("" if share is None else f" ({_percent(share)})")
-    joint = " " if about.startswith("rather") else "; "
-    return f"{head}{joint + about if about else ''}: {_why(ex)}"
-
-
-def reasons(ex: Explanation) -> str:
-    """The same without the answer, for where that is shown already; empty where the method speaks of no label."""
-    if ex.target is None:
-        return ""
-    if is_score(ex):
-        return _of_score(ex)
-    about = _about(ex)
-    return f"{_capital(about)}: {_why(ex)}" if about else _capital(_why(ex))
-
-
-def _about(ex: Explanation) -> str:
-    """What is explained, where that is not simply the answer."""
-    other = "" if ex.contrast is None else f"rather than {ex.contrast}"
-    if ex.target in (None, answer(ex)[0]):
-        return other
-    return f"what speaks for {ex.target} {other}".strip()
-
-
-def _why(ex: Explanation) -> str:
-    strong = [i for i in ranked(ex) if ex.scores[i] > 0 and ex.scores[i] >= _LOUD * ex._largest][:2]
-    partner = None if not strong else _answered(ex, strong[0])
-    if partner is not None:
-        reason = _between(ex, strong[0], partner)
-    elif strong:
-        reason = " and ".join(_quoted(ex, i) for i in strong)
-    else:
-        reason = f"no {unit(ex)} speaks for it by itself"
-    return f"{reason}. {_consequence(ex)}".strip()
-
-
-def _between(ex: Explanation, word: int, partner: int) -> str:
-    """Two words that answer each other: “Nobody” against “sleeping”, “dogs” with “animals”, “waiting” in both texts."""
-    against = _explains_contradiction(ex)
-    if not against and name(ex, word).casefold() == name(ex, partner).casefold():
-        return f"{_quoted(ex, word)} in both texts"
-    return f"{_quoted(ex, word)} {'against' if against else 'with'} {_quoted(ex, partner)}"
-
-
-def _explains_contradiction(ex: Explanation) -> bool:
-    return (ex.target or answer(ex)[0]) == "contradiction"
-
-
-def _of_score(ex: Explanation) -> str:
-    """What raises a score and what lowers it: there is no decision that a word could swing.
-
-    *Score 0.82: “loved” and “it” raise it, “thin” lowers it.*
-    """
-    name = ex.target or ex.prediction.label
-    head = f"{_capital(name)} {ex.prediction.logits[name]:.2f}"
-    head += "" if ex.contrast is None else f" against {ex.contrast} {ex.prediction.logits[ex.contrast]:.2f}"
-    said = []
-    for verb, sign in (("raise", 1), ("lower", -1)):
-        some = [i for i in ranked(ex) if sign * ex.scores[i] > 0][:2]
-        if some:
-            said.append(f"{' and '.join(_quoted(ex, i) for i in some)} {verb}{'s' if len(some) == 1 else ''} it")
-    return f"{head}: {', '.join(said) or f'no {unit(ex)} changes it'}."
-
-
-def _answered(ex: Explanation, word: int) -> int | None:
-    """The word of the other text that adds most to what `word` does, if that is a tenth of its share or more.
-
-    For a contradiction its own share may be negative: "sleeping" speaks against one until "Nobody" is there to
-    contradict it.
-    """
-    if ex.interactions is None:
-        return None
-    others = (j for j, side in enumerate(ex.sides) if side != ex.sides[word])
-    J = {j: ex.interactions[word][j] for j in others if ex.scores[j] >= 0 or _explains_contradiction(ex)}
-    best = max(J, key=J.__getitem__, default=None)
-    return best if best is not None and J[best] >= 0.1 * ex.scores[word] else None
-
-
-def _consequence(ex: Explanation) -> str:
-    """What would be otherwise, if that was tried."""
-    without = ex.diagnostics.get("without") or {}
-    if ex.swing and ex.diagnostics.get("checked"):
-        becomes = dict(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False))
-        alone = ex.diagnostics.get("output") in ("sigmoid", "multi_label")  # a label that has no rivals
-        shares = {i: without[str(i)] for i in ex.swing if str(i) in without}
-        label = {i: becomes[i] if alone else max(p, key=p.__getitem__) for i, p in shares.items()}
-        share = {i: share_of(p, label[i]) for i, p in shares.items()}
-        i = max(ex.swing, key=lambda i: share.get(i, 0.0))
-        if ex.contrast is not None:
-            return f"Without {_quoted(ex, i)} it would be {becomes.get(i, ex.contrast)}."
-        return f"Without {_quoted(ex, i)} the model would say {label[i]} ({_percent(share[i])})."
-    if ex.rationale and ex.diagnostics.get("checked"):
-        kept, total = len(ex.rationale), len(ex.words) - len(unread(ex))
-        both = {ex.sides[i] for i in ex.rationale} == set(ex.sides)  # one text alone is no reason that a reader accepts
-        if kept <= total // 2 and both:
-            words = "" if kept > _LISTED else ": " + " ".join(name(ex, i) for i in ex.rationale)
-            return f"{counted(kept, unit(ex))} of {total} {'is' if kept == 1 else 'are'} enough for it{words}."
-    return f"No single {unit(ex)} decides it." if ex.diagnostics.get("checked") else ""
-
-
-def _capital(label: str) -> str:
-    return label[:1].upper() + label[1:]
-
-
-def _quoted(ex: Explanation, i: int) -> str:
-    return f"“{cut(name(ex, i), 24)}”"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def answers(ex: Explanation) -> list[tuple[int, int, float]]:
-    """Words of the premise and of the hypothesis that answer each other: (i, j, J_ij), only the strong pairs."""
-    strongest = ex.answers(_ANSWERS)
-    if not strongest:
-        return []
-    error = 2.0 * (ex.diagnostics.get("interactions_se") or 0.0)
-    least = max(_STRONG * abs(strongest[0][2]), _AUDIBLE * ex._largest, error)
-    return [pair for pair in strongest if abs(pair[2]) >= least]
-
-
-def checks(ex: Explanation) -> list[dict[str, Any]]:
-    """What was tried on the model itself: a word deleted, or all words but some, and what it then said.
-
-    `kind` is "without" or "alone", `words` their indices, `label` and `probability` what the model says then, `kept`
-    the probability that is left of its first answer. The rationale first, then by what is left of the answer.
-    """
-    tried: list[tuple[str, tuple[int, ...], dict[str, float]]]
-    tried = [("without", (int(i),), p) for i, p in (ex.diagnostics.get("without") or {}).items()]
-    alone = ex.diagnostics.get("rationale_alone")
-    tried += [("alone", ex.rationale, alone)] if alone and ex.rationale else []
-    found = [{"kind": kind, "words": list(words), **_then(ex, then)} for kind, words, then in tried]
-    return sorted(found, key=lambda check: (check["kind"] == "without", check["kept"]))
-
-
-def _then(ex: Explanation, then: dict[str, float]) -> dict[str, Any]:
-    """What the model said of a changed text, and what is left of its first answer."""
-    first = answer(ex)[0]
-    name = first.removeprefix(NOT)
-    if is_score(ex):
-        return {"label": name, "probability": None, "kept": then[name], "said": f"{then[name]:.2f}"}
-    if ex.diagnostics.get("output", "softmax") == "softmax":
-        label = max(then, key=then.__getitem__)
-        p, kept = then[label], then.get(first, 0.0)
-    else:  # each label has a decision of its own
-        label = name if then[name] > 0.5 else NOT + name
-        p, kept = max(then[name], 1.0 - then[name]), then[name] if first == name else 1.0 - then[name]
-    return {"label": label, "probability": p, "kept": kept, "said": f"{label} {_percent(p)}"}
-
-
 def poles(ex: Explanation) -> tuple[str, str]:
     """What a negative and a positive score mean."""
     if ex.target is None:
@@ -364,23 +211,191 @@ def poles(ex: Explanation) -> tuple[str, str]:
     return (f"for {ex.contrast}" if ex.contrast is not None else f"against {ex.target}"), f"for {ex.target}"
 
 
+def output(ex: Explanation) -> str:
+    """What the logits mean: a kind of `neurogame.outputs`."""
+    return str(ex.diagnostics.get("output", "softmax"))
+
+
+def is_score(ex: Explanation) -> bool:
+    """Whether the model gives a score, and decides nothing."""
+    return output(ex) == "regression"
+
+
+def answer(ex: Explanation) -> tuple[str, float | None]:
+    """What the model says about what is explained, and its probability; of a score its name, without one.
+
+    Of a multi-label model it is the decision about the target's label, since each label has its own.
+    """
+    prediction = ex.prediction
+    if is_score(ex):
+        return ex.target or prediction.label, None
+    label = prediction.label
+    if output(ex) == "multi_label":
+        if ex.target is None:
+            return label, None
+        name = ex.target if ex.target in prediction.probabilities else ex.target.removeprefix(NOT)
+        label = name if prediction.logits[name] > 0 else NOT + name
+    return label, share_of(prediction.probabilities, label)
+
+
+def bars(ex: Explanation) -> list[tuple[str, float, float, bool]]:
+    """(label, share of the bar, number, whether the model says it) of each label; of a score as its share of 1."""
+    prediction = ex.prediction
+    if is_score(ex):
+        largest = max(1.0, *map(abs, prediction.logits.values()))
+        return [(name, abs(z) / largest, z, name == ex.target) for name, z in prediction.logits.items()]
+    several = output(ex) == "multi_label"
+    chosen = {name: z > 0 if several else name == prediction.label for name, z in prediction.logits.items()}
+    return [(name, p, p, chosen[name]) for name, p in prediction.probabilities.items()]
+
+
+def checks(ex: Explanation) -> list[dict[str, Any]]:
+    """What was tried on the model itself: a word deleted, or all words but some, and what it then said.
+
+    `kind` is "without" or "alone", `words` their indices, `label` and `probability` what the model says then, `kept`
+    the probability that is left of its first answer. The rationale first, then by what is left of the answer.
+    """
+    rows = [
+        {"kind": "without", "words": [int(i)], **_check(ex, p)}
+        for i, p in (ex.diagnostics.get("without") or {}).items()
+    ]
+    alone = ex.diagnostics.get("rationale_alone")
+    if alone and ex.rationale:
+        rows.append({"kind": "alone", "words": list(ex.rationale), **_check(ex, alone)})
+    return sorted(rows, key=lambda check: (check["kind"] == "without", check["kept"]))
+
+
+def _check(ex: Explanation, probabilities: dict[str, float]) -> dict[str, Any]:
+    """What the model said of a changed text, and what is left of its first answer."""
+    first = answer(ex)[0]
+    name = first.removeprefix(NOT)
+    if is_score(ex):
+        value = probabilities[name]
+        return {"label": name, "probability": None, "kept": value, "said": f"{value:.2f}"}
+    if output(ex) == "softmax":
+        label = max(probabilities, key=probabilities.__getitem__)
+        p, kept = probabilities[label], probabilities.get(first, 0.0)
+    else:  # each label has a decision of its own
+        label = name if probabilities[name] > 0.5 else NOT + name
+        p, kept = share_of(probabilities, label), share_of(probabilities, first)
+    return {"label": label, "probability": p, "kept": kept, "said": f"{label} {percent(p)}"}
+
+
+def sentence(ex: Explanation) -> str:
+    """The reasons in plain words, from checked facts where there are any.
+
+    *Contradiction (98 %): "Nobody" against "sleeping". Without "Nobody" the model would say entailment (91 %).*
+    """
+    if is_score(ex):
+        return _score_sentence(ex)
+    about, (label, share) = _about(ex), answer(ex)
+    head = _capital(label) + ("" if share is None else f" ({percent(share)})")
+    joint = " " if about.startswith("rather") else "; "
+    return f"{head}{joint + about if about else ''}: {_why(ex)}"
+
+
+def reasons(ex: Explanation) -> str:
+    """The same without the answer, for where that is shown already; empty where the method speaks of no label."""
+    if ex.target is None:
+        return ""
+    if is_score(ex):
+        return _score_sentence(ex)
+    about = _about(ex)
+    return _capital(f"{about}: {_why(ex)}" if about else _why(ex))
+
+
+def _score_sentence(ex: Explanation) -> str:
+    """What raises a score and what lowers it: there is no decision that a word could swing.
+
+    *Score 0.82: “loved” and “it” raise it, “thin” lowers it.*
+    """
+    name = ex.target or ex.prediction.label
+    head = f"{_capital(name)} {ex.prediction.logits[name]:.2f}"
+    head += "" if ex.contrast is None else f" against {ex.contrast} {ex.prediction.logits[ex.contrast]:.2f}"
+    clauses = []
+    for verb, sign in (("raise", 1), ("lower", -1)):
+        words = [_quoted(ex, i) for i in strongest_words(ex) if sign * ex.scores[i] > 0][:2]
+        clauses += [f"{' and '.join(words)} {verb}{'s' if len(words) == 1 else ''} it"] if words else []
+    return f"{head}: {', '.join(clauses) or f'no {unit(ex)} changes it'}."
+
+
+def _about(ex: Explanation) -> str:
+    """What is explained, where that is not simply the answer."""
+    other = "" if ex.contrast is None else f"rather than {ex.contrast}"
+    if ex.target in (None, answer(ex)[0]):
+        return other
+    return f"what speaks for {ex.target} {other}".strip()
+
+
+def _why(ex: Explanation) -> str:
+    """“Nobody” against “sleeping”, “dogs” with “animals”, “waiting” in both texts; and what was tried on the model."""
+    contradicts = (ex.target or answer(ex)[0]) == "contradiction"
+    strong = [i for i in strongest_words(ex) if ex.scores[i] > 0 and ex.scores[i] >= _LOUD * ex._largest][:2]
+    partner = _partner(ex, strong[0], contradicts=contradicts) if strong else None
+    reason = " and ".join(_quoted(ex, i) for i in strong) or f"no {unit(ex)} speaks for it by itself"
+    if partner is not None:
+        word = _quoted(ex, strong[0])
+        same = not contradicts and name(ex, strong[0]).casefold() == name(ex, partner).casefold()
+        joint = "against" if contradicts else "with"
+        reason = f"{word} in both texts" if same else f"{word} {joint} {_quoted(ex, partner)}"
+    return f"{reason}. {_consequence(ex)}".strip()
+
+
+def _partner(ex: Explanation, word: int, *, contradicts: bool) -> int | None:
+    """The word of the other text that adds most to what `word` does, if that is a tenth of its share or more.
+
+    For a contradiction its own share may be negative: "sleeping" speaks against one until "Nobody" is there to
+    contradict it.
+    """
+    if ex.interactions is None:
+        return None
+    others = (j for j, side in enumerate(ex.sides) if side != ex.sides[word])
+    J = {j: ex.interactions[word][j] for j in others if ex.scores[j] >= 0 or contradicts}
+    best = max(J, key=J.__getitem__, default=None)
+    return best if best is not None and J[best] >= 0.1 * ex.scores[word] else None
+
+
+def _consequence(ex: Explanation) -> str:
+    """What the model says without a swing word, or of the rationale alone; only if that was tried on the model."""
+    facts = ex.diagnostics
+    if not facts.get("checked"):
+        return ""
+    if ex.swing:
+        without, becomes = facts.get("without") or {}, dict(swings(ex))
+        tried = {i: without[str(i)] for i in ex.swing if str(i) in without}
+        rivals = output(ex) == "softmax"  # labels decided one by one have none
+        label = {i: max(p, key=p.__getitem__) if rivals else becomes[i] for i, p in tried.items()}
+        share = {i: share_of(p, label[i]) for i, p in tried.items()}
+        i = max(ex.swing, key=lambda i: share.get(i, 0.0))
+        if ex.contrast is not None:
+            return f"Without {_quoted(ex, i)} it would be {becomes.get(i, ex.contrast)}."
+        return f"Without {_quoted(ex, i)} the model would say {label[i]} ({percent(share[i])})."
+    if ex.rationale:
+        kept, total = len(ex.rationale), len(ex.words) - len(unread(ex))
+        both = {ex.sides[i] for i in ex.rationale} == set(ex.sides)  # one text alone is no reason that a reader accepts
+        if kept <= total // 2 and both:
+            words = "" if kept > _LISTED else ": " + " ".join(name(ex, i) for i in ex.rationale)
+            return f"{plural(kept, unit(ex))} of {total} {'is' if kept == 1 else 'are'} enough for it{words}."
+    return f"No single {unit(ex)} decides it."
+
+
 def warnings(ex: Explanation) -> list[str]:
     """What a reader must know before trusting the numbers."""
-    return list(_warnings(ex))
+    return [*cautions(ex.premise, ex.hypothesis), *_warnings(ex)]
 
 
 def _warnings(ex: Explanation) -> Iterator[str]:
-    facts = ex.diagnostics
-    yield from cautions(ex.premise, ex.hypothesis)
+    """Words that were not read, spins that did not settle, a game that misses the model, errors, special tokens."""
+    facts, largest = ex.diagnostics, ex._largest
     truncated, silent, unknown = (facts.get(name) or [] for name in ("truncated", "silent", "unknown"))
     if truncated:
         length = f"it is longer than {facts.get('max_length')} tokens"
-        yield f"{counted(len(truncated), 'word')} of the {noun(ex)} not read: {length}"
+        yield f"{plural(len(truncated), 'word')} of the {noun(ex)} not read: {length}"
     if silent:
-        yield f"{counted(len(silent), 'word')} without a token: the model does not see {_them(silent)}"
+        yield f"{plural(len(silent), 'word')} without a token: the model does not see {_first_words(silent)}"
     if unknown:
         same = ", all the same to the model" if len(unknown) > 1 else ""
-        yield f"{counted(len(unknown), 'word')} unknown to the tokenizer{same}: {_them(unknown)}"
+        yield f"{plural(len(unknown), 'word')} unknown to the tokenizer{same}: {_first_words(unknown)}"
     if facts.get("converged") is False:
         yield (
             f"the mean field did not converge in {facts['unconverged_heads']} of {facts['heads']} heads "
@@ -388,8 +403,8 @@ def _warnings(ex: Explanation) -> Iterator[str]:
         )
     if facts.get("on_path") is False:
         yield "the values of this head stand beside the path to the logits, not on it"
-    yield from _about_game(ex)
-    largest = ex._largest
+    if (warning := _game_warning(ex)) is not None:
+        yield warning
     noise = max((e for e in facts.get("shapley_se") or () if e is not None), default=0.0)
     if noise > _NOISY * largest > 0:
         yield f"sampling errors reach {noise:.2g}, the largest score is {largest:.2g}"
@@ -402,79 +417,68 @@ def _warnings(ex: Explanation) -> Iterator[str]:
         yield f"{held}: by itself no {unit(ex)} of this {noun(ex)} decides much"
 
 
-def _about_game(ex: Explanation) -> Iterator[str]:
+def _first_words(words: list[str]) -> str:
+    return ", ".join(cut(word, 20) for word in words[:3]) + (" …" if len(words) > 3 else "")
+
+
+def _game_warning(ex: Explanation) -> str | None:
     """How far the game of a decision may be off."""
     facts = ex.diagnostics
+    grounded, r2, error = facts.get("grounded"), facts.get("r2"), facts.get("logit_error") or 0.0
     if facts.get("unlike"):
-        yield (
+        return (
             f"this {noun(ex)} is unlike those that the explainer was fitted on: it misses the model by "
             f"{facts['check_error']:.2g} where words are taken out, on 95 % of held-out texts by less than "
             f"{facts['check_limit']:.2g}; refine it (samples)"
         )
-    elif facts.get("ungrounded"):
-        yield (
+    if facts.get("ungrounded"):
+        return (
             "the game of this model was never grounded: its values say little of what the model does without words; "
             "train it with training.grounding, or refine (samples)"
         )
-    elif facts.get("grounded") == "readout" and facts.get("r2") is not None and facts["r2"] < _WEAK:
-        yield (
+    if grounded == "readout" and r2 is not None and r2 < _WEAK:
+        return (
             f"the game of this model explains less than half of what it says of incomplete texts "
-            f"(R² {facts['r2']:.2f}): refine it (samples)"
+            f"(R² {r2:.2f}): refine it (samples)"
         )
-    elif facts.get("grounded") == "explainer" and (facts.get("logit_error") or 0.0) > _MISSED:
-        yield f"the explainer misses the model's own logits by {facts['logit_error']:.2g} here: refine it (samples)"
-    elif not facts.get("grounded") and (facts.get("logit_error") or 0.0) > 1e-3:
-        yield f"the game misses the model's own logit by {facts['logit_error']:.2g}"
+    if grounded == "explainer" and error > _MISSED:
+        return f"the explainer misses the model's own logits by {error:.2g} here: refine it (samples)"
+    if not grounded and error > 1e-3:
+        return f"the game misses the model's own logit by {error:.2g}"
+    return None
 
 
 def footing(ex: Explanation, *, details: bool = True) -> list[str]:
     """How the numbers came about: a few short phrases; without details only how many words, whether tried, how long."""
-    facts = ex.diagnostics
-    noun = "piece" if ex.level == "token" else ex.level
-    said = [counted(facts["players"], noun)] if "players" in facts else []
-    if details:
-        said += _footing(ex, noun)
-    if facts.get("grounded"):
-        tried = facts.get("check_passes") or 0
-        said.append(f"checked by {tried} short passes" if tried else "not checked on the model")
-    if details and facts.get("r2") is not None:
-        said.append(f"{'explainer' if facts.get('grounded') == 'explainer' else 'game'} of R² {facts['r2']:.2f}")
-    if details and facts.get("outside"):
-        said.append(f"special tokens {signed(facts['outside'])}")
-    if details and facts.get("converged"):
-        said.append(f"mean field in {counted(facts['iterations'], 'step')}, ρ(J)/γ {facts['spectral_radius']:.2f}")
-    if facts.get("seconds") is not None:
-        said.append(f"{1000 * facts['seconds']:.0f} ms")
-    return said
+    return [phrase for is_detail, phrase in _footing(ex) if details or not is_detail]
 
 
-def _footing(ex: Explanation, noun: str) -> list[str]:
-    """How much was computed, and how far the sum is off."""
-    facts, said = ex.diagnostics, list[str]()
+def _footing(ex: Explanation) -> Iterator[tuple[bool, str]]:
+    """(whether it is a detail, phrase)."""
+    facts, noun = ex.diagnostics, "piece" if ex.level == "token" else ex.level
+    if "players" in facts:
+        yield False, plural(facts["players"], noun)
     if facts.get("refined") and not facts.get("exact"):
-        said.append(f"refined by {facts['passes']} passes")
-    elif facts.get("exact"):
-        said.append(f"all {facts['samples']} coalitions")
+        yield True, f"refined by {facts['passes']} passes"
     elif "samples" in facts:
-        said.append(f"{facts['samples']} coalitions per law")
+        yield (
+            True,
+            f"all {facts['samples']} coalitions" if facts.get("exact") else f"{facts['samples']} coalitions per law",
+        )
     if "steps" in facts:
         start = "" if facts.get("faded") is None else f" from {percent(facts['faded'])} of each {noun} to all of it"
-        said.append(f"{counted(facts['steps'], 'step')}{start}")
+        yield True, f"{plural(facts['steps'], 'step')}{start}"
     if facts.get("efficiency_gap") is not None:
-        said.append(f"efficiency gap {facts['efficiency_gap']:.1g}")
-    return said
-
-
-def percent(share: float) -> str:
-    """5 %, 0.5 %."""
-    return f"{100 * share:.3g} %"
-
-
-def counted(count: int, noun: str) -> str:
-    """1 word, 2 words."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
-def _them(words: list[str]) -> str:
-    shown = ", ".join(cut(word, 20) for word in words[:3])
-    return shown if len(words) <= 3 else f"{shown} …"
+        yield True, f"efficiency gap {facts['efficiency_gap']:.1g}"
+    if facts.get("grounded"):
+        passes = facts.get("check_passes") or 0
+        yield False, f"checked by {passes} short passes" if passes else "not checked on the model"
+    if facts.get("r2") is not None:
+        yield True, f"{'explainer' if facts.get('grounded') == 'explainer' else 'game'} of R² {facts['r2']:.2f}"
+    if facts.get("outside"):
+        yield True, f"special tokens {signed(facts['outside'])}"
+    if facts.get("converged"):
+        steps = plural(facts["iterations"], "step")
+        yield True, f"mean field in {steps}, ρ(J)/γ {facts['spectral_radius']:.2f}"
+    if facts.get("seconds") is not None:
+        yield False, f"{1000 * facts['seconds']:.0f} ms"

@@ -21,7 +21,7 @@ _SAFE = 0.95  # ρ(J)/γ up to which the layer's own steps are kept
 
 
 def has_temperature(model: object) -> bool:
-    """Whether the weights of the pooling, or of a grounded game, are spins that a temperature can melt or freeze."""
+    """Whether the weights of the pooling, or of a grounded game, are spins with a temperature."""
     pooling = pooling_of(model)
     solved = isinstance(pooling, NeuroGamePooling) and pooling.layer.config.spins == "solved"
     return is_grounded(model) or solved

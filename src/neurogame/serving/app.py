@@ -12,7 +12,6 @@ import json
 import reprlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -32,7 +31,7 @@ from neurogame import __version__
 from neurogame._common.printing import cut
 from neurogame.explanation import METHODS, Explanation, best, methods_for, named, summary, what_if
 from neurogame.explanation.measured import about, measured
-from neurogame.explanation.page import page
+from neurogame.explanation.views.page import page
 from neurogame.modeling.checking import ModelError
 from neurogame.nli import NLI
 from neurogame.serving import schema
@@ -294,7 +293,7 @@ def _method_info(name: str, model: Any, has_temperature: bool) -> schema.MethodI
         name=name,
         recommended=name == best(model),
         about=about(name, model),
-        measured=None if figures is None else schema.MeasuredInfo(**asdict(figures)),
+        measured=None if figures is None else schema.MeasuredInfo(**figures),
         has_target=method.has_target,
         samples=method.samples is not None,
         slow=method.samples in MANY,

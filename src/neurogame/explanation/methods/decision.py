@@ -100,7 +100,9 @@ def attribute(reading: Reading, question: Question) -> Attribution:
         return grounded.attribute(reading, question)
     v = game_of(reading, question.target, question.contrast)
     n = v.players
-    values = enumerate_game(v, n) if n <= EXACT else _sample(v, n, question.samples or usual_samples(n), question.seed)
+    values = (
+        enumerate_game(v, n) if n <= EXACT else _sample(v, n, question.samples or default_samples(n), question.seed)
+    )
     everyone = torch.ones(n, dtype=torch.bool)
     logits = v.logits(everyone)
     origin, outside, total = v.origin, float(v(~everyone)), float(logits @ v.direction)
@@ -122,8 +124,8 @@ def enumerate_game(v: Game | InputGame, n: int) -> Attribution:
     return Attribution(phi, phi, beta, J, errors=errors, diagnostics=diagnostics)
 
 
-def usual_samples(n: int) -> int:
-    """Coalitions per law for n words: a number of evaluations, whatever the length."""
+def default_samples(n: int) -> int:
+    """Coalitions per law for n words, so that the number of evaluations hardly depends on n."""
     return max(SAMPLES[0], min(SAMPLES[1], EVALUATIONS // (2 * (n + 1)) // 2 * 2))
 
 

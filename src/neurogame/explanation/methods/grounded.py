@@ -20,7 +20,7 @@ swing words or rationales there; `without` still has the scores of the text with
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -39,30 +39,21 @@ MARGIN = 0.5  # of the game, in logits, from which on it is trusted to keep an a
 
 def attribute(reading: Reading, question: Question) -> Attribution:
     """Values of the grounded game for what is asked; checked and refined where that is asked."""
-    return together([(reading, question)])[0]
+    return attribute_all([(reading, question)])[0]
 
 
 @torch.inference_mode()
-def together(asked: Sequence[tuple[Reading, Question]]) -> list[Attribution]:
-    """The same of several pairs of one classifier; what is tried on the model shares its batches."""
+def attribute_all(asked: Sequence[tuple[Reading, Question]]) -> list[Attribution]:
+    """`attribute` of several texts of one classifier; the trials of all of them share batches."""
     cases = [Case.of(*both) for both in asked]
-    tried = [(case.reading, case.tried) for case in cases if case.question.check]
-    answers = iter(evaluate_each(tried, cases[0].game.removal) if tried else ())
-    claims = [case.confirmed(next(answers).double()) if case.question.check else case.claimed() for case in cases]
-    return [case.attribution(said) for case, said in zip(cases, claims, strict=True)]
-
-
-class Claims(NamedTuple):
-    """What is said of single words and of sets, by their places, and how it was checked."""
-
-    swing: tuple[int, ...]
-    rationale: tuple[int, ...] | None
-    diagnostics: dict[str, Any]
+    trials = [(case.reading, case.trials) for case in cases if case.question.check]
+    answers = iter(evaluate_each(trials, cases[0].game.removal) if trials else ())
+    return [case.attribution(next(answers).double() if case.question.check else None) for case in cases]
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A question about a text, and the game that answers it."""
+    """A question about a text, and the game that answers it. Words are numbered among those that were read."""
 
     reading: Reading
     question: Question
@@ -91,7 +82,7 @@ class Case:
 
     @cached_property
     def without(self) -> Float[Tensor, "words labels"]:
-        """Logits that the game leaves without each word: the model's own are known, it is asked only for the change."""
+        """Logits without each word: the model's own, changed by what the game says the word does."""
         return self.reading.logits + self.game.without - self.game.whole
 
     @cached_property
@@ -101,30 +92,30 @@ class Case:
         return 0.0 if nothing <= 0 or whole <= nothing else (nothing + whole) / 2.0
 
     @cached_property
-    def path(self) -> tuple[list[int], dict[int, float]]:
-        """Words as the answer misses them, least first; by the number of words that stay, the margin of those."""
+    def elimination(self) -> tuple[list[int], dict[int, float]]:
+        """Words in the order of elimination, the least missed first; size of what stays → its margin by the game."""
         assert self.question.target is not None
         rivals = self.reading.outputs.rivals(self.question.target, self.question.contrast)
         order, margins = self.game.removal_order(rivals)
         return order, dict(zip(range(len(order), 0, -1), margins, strict=True))
 
-    def least(self, margin: float) -> int | None:
-        """The size of the smallest set on the path that keeps more than a margin."""
-        return min((size for size, kept in self.path[1].items() if kept > margin), default=None)
+    def smallest(self, margin: float) -> int | None:
+        """The size of the smallest set of the elimination that keeps more than a margin."""
+        return min((size for size, kept in self.elimination[1].items() if kept > margin), default=None)
 
-    def last(self, size: int) -> tuple[int, ...]:
-        """The set of so many words on the path."""
-        return tuple(sorted(self.path[0][self.game.players - size :]))
+    def survivors(self, size: int) -> tuple[int, ...]:
+        """The last words of the elimination."""
+        return tuple(sorted(self.elimination[0][self.game.players - size :]))
 
-    def spans(self, words: tuple[int, ...]) -> bool:
+    def has_every_side(self, words: tuple[int, ...]) -> bool:
         """Whether a set has words of every text: what one text of a pair says alone is no reason for a reader."""
         sides, read = self.reading.units.sides, self.reading.units.read
         return {sides[read[i]] for i in words} == {sides[i] for i in read}
 
     @cached_property
-    def spanning(self) -> int:
-        """The size of the smallest set on the path that has words of every text."""
-        return next(size for size in range(1, self.game.players + 1) if self.spans(self.last(size)))
+    def smallest_of_every_side(self) -> int:
+        """The size of the smallest set of the elimination that has words of every text."""
+        return next(size for size in range(1, self.game.players + 1) if self.has_every_side(self.survivors(size)))
 
     @cached_property
     def singles(self) -> list[int]:
@@ -141,43 +132,34 @@ class Case:
         if not self.decides:
             return []
         n, half = self.game.players, max(1, self.game.players // 2)
-        least, sure, kept = (self.least(margin) or n for margin in (self.floor, self.floor + MARGIN, 0.0))
-        sizes = [least, max(least, self.spanning), sure, half, (min(sure, half) + half) // 2]
+        least, sure, kept = (self.smallest(margin) or n for margin in (self.floor, self.floor + MARGIN, 0.0))
+        sizes = [least, max(least, self.smallest_of_every_side), sure, half, (min(sure, half) + half) // 2]
         sizes += [(kept + half) // 2, (half + n) // 2]
-        return [self.last(size) for size in dict.fromkeys(min(max(size, 1), n) for size in sizes)][:SETS]
+        return [self.survivors(size) for size in dict.fromkeys(min(max(size, 1), n) for size in sizes)][:SETS]
 
     @property
-    def tried(self) -> Bool[Tensor, "coalitions words"]:
-        """The words that stay: without each single, then the sets."""
+    def trials(self) -> Bool[Tensor, "coalitions words"]:
+        """What is tried on the model, as the words that stay: all but each of `singles`, then each of `sets`."""
         n = self.game.players
         alone = torch.zeros(len(self.sets), n, dtype=torch.bool)
         for row, words in zip(alone, self.sets, strict=True):
             row[list(words)] = True
         return torch.cat([~torch.eye(n, dtype=torch.bool)[self.singles], alone])
 
-    def claimed(self) -> Claims:
-        """Swing words and rationale on the word of the game alone."""
-        swing = self._swings(range(self.game.players), self.without)
-        size = self.least(self.floor + MARGIN) if self.decides else None
-        if size is not None and self.spanning <= self.game.players // 2:
-            size = max(size, self.spanning)
-        rationale = None if size is None else self.last(size)
-        return Claims(tuple(swing), rationale, {"checked": False, "check_passes": 0, "swing_to": [*swing.values()]})
+    def claims(
+        self, answers: Float[Tensor, "coalitions labels"] | None = None
+    ) -> tuple[dict[int, str], tuple[int, ...] | None]:
+        """Swing words with what is decided without them, and the rationale.
 
-    def confirmed(self, answers: Float[Tensor, "coalitions labels"]) -> Claims:
-        """What the model confirms, from its logits of what was tried; of a score, what it would be without words."""
-        reading, outputs = self.reading, self.reading.outputs
-        swing = self._swings(self.singles, answers[: len(self.singles)])
-        rationale = self._shortest(answers[len(self.singles) :])
-        probabilities = outputs.probabilities(answers, reading.nli.temperature).tolist()
-        shares = [dict(zip(outputs.labels, row, strict=True)) for row in probabilities]
-        diagnostics: dict[str, Any] = {"checked": True, "check_passes": len(answers), "swing_to": [*swing.values()]}
-        without = zip(self.singles, shares[: len(self.singles)], strict=True)
-        diagnostics["without"] = {str(reading.units.read[i]): share for i, share in without}
-        diagnostics |= self._missed(answers)
-        if rationale is not None:
-            diagnostics["rationale_alone"] = shares[len(self.singles) + self.sets.index(rationale)]
-        return Claims(tuple(swing), rationale, diagnostics)
+        Confirmed by the model, whose logits of `trials` are the answers; None: as the game has them.
+        """
+        if answers is not None:
+            singles, sets = answers.split([len(self.singles), len(self.sets)])
+            return self._swings(self.singles, singles), self._shortest(sets)
+        size = self.smallest(self.floor + MARGIN) if self.decides else None
+        if size is not None and self.smallest_of_every_side <= self.game.players // 2:
+            size = max(size, self.smallest_of_every_side)
+        return self._swings(range(self.game.players), self.without), None if size is None else self.survivors(size)
 
     def _swings(self, words: Sequence[int], logits: Float[Tensor, "words labels"]) -> dict[int, str]:
         """Words without which the decision is another, and which; a score decides nothing."""
@@ -202,24 +184,34 @@ class Case:
         tried, few = list(zip(self.sets, self.margin(answers).tolist(), strict=True)), self.game.players // 2
         firm, weak = ([words for words, margin in tried if margin > least] for least in (self.floor, 0.0))
         short = [words for words in firm if len(words) <= few] or [words for words in weak if len(words) <= few]
-        return min([words for words in short if self.spans(words)] or short or firm or weak, key=len, default=None)
+        across = [words for words in short if self.has_every_side(words)]
+        return min(across or short or firm or weak, key=len, default=None)
 
-    def _missed(self, answers: Float[Tensor, "sets labels"]) -> dict[str, Any]:
-        """How far a fitted game is off on the sets that were tried, and whether that is more than it usually was.
+    def checks(self, answers: Float[Tensor, "coalitions labels"], rationale: tuple[int, ...] | None) -> dict[str, Any]:
+        """Diagnostics of what was tried.
 
         Returns:
-            check_error: root mean square over sets and labels, in logits; check_limit: what all but a twentieth of the
-            held-out texts had, None where too few were held out; unlike: whether the one is beyond the other.
+            without: word → what the model says without it. rationale_alone: what it says of the rationale. Of an
+            explainer also check_error: how far it is off on the trials, root mean square over trials and labels, in
+            logits; check_limit: what all but a twentieth of the held-out texts had, None where too few were held out;
+            unlike: whether the one is beyond the other.
         """
-        game = self.game
-        if game.source != "explainer":
-            return {}
-        error = float(self.reading.outputs.centred(game.logits(self.tried) - answers).square().mean().sqrt())
-        unlike = None if game.limit is None else error > game.limit
-        return {"check_error": error, "check_limit": game.limit, "unlike": unlike}
+        reading, outputs, limit = self.reading, self.reading.outputs, self.game.limit
+        rows = outputs.probabilities(answers, reading.nli.temperature).tolist()
+        probabilities = [dict(zip(outputs.labels, row, strict=True)) for row in rows]
+        diagnostics: dict[str, Any] = {
+            "without": {str(reading.units.read[i]): probabilities[place] for place, i in enumerate(self.singles)}
+        }
+        if self.game.source == "explainer":
+            error = float(outputs.centred(self.game.logits(self.trials) - answers).square().mean().sqrt())
+            unlike = None if limit is None else error > limit
+            diagnostics |= {"check_error": error, "check_limit": limit, "unlike": unlike}
+        if rationale is not None:
+            diagnostics["rationale_alone"] = probabilities[len(self.singles) + self.sets.index(rationale)]
+        return diagnostics
 
-    def attribution(self, claims: Claims) -> Attribution:
-        """Values, refined where that is asked, and α of their Hamiltonian."""
+    def attribution(self, answers: Float[Tensor, "coalitions labels"] | None) -> Attribution:
+        """Values, refined where that is asked, α of their Hamiltonian, and `claims` with their `checks`."""
         reading, question, game, direction = self.reading, self.question, self.game, self.direction
         gamma, refined = float(question.temperature_factor), question.samples is not None
         values = game.values(direction.unsqueeze(0), samples=FINE if refined else SAMPLES, seed=question.seed)
@@ -235,20 +227,23 @@ class Case:
             real = InputGame.of(reading, question, game.removal)
             better = refine(real, game, direction, phi, errors["shapley_se"], question)
             phi, errors["shapley_se"] = better.shapley, better.se
-            diagnostics |= {"refined": True, "passes": better.passes, "samples": better.passes, "exact": better.exact}
-            diagnostics |= {"origin": better.origin, "total": better.total, "logit_error": 0.0}
-            diagnostics["reached"] = better.reached
+            diagnostics |= {"refined": True, **better.diagnostics, "logit_error": 0.0}
+            diagnostics["samples"] = diagnostics["passes"]
         diagnostics["efficiency_gap"] = abs(float(phi.sum()) - diagnostics["total"])
         marginals = Hamiltonian(phi, J, diagnostics["origin"]).solve(gamma)
         diagnostics |= {"alpha_exact": marginals.exact, "alpha_converged": marginals.converged}
+        swing, rationale = self.claims(answers)
+        diagnostics |= {"checked": answers is not None, "check_passes": 0 if answers is None else len(answers)}
+        diagnostics["swing_to"] = list(swing.values())
+        diagnostics |= {} if answers is None else self.checks(answers, rationale)
         return Attribution(
-            scores=phi,
-            shapley=phi,
-            banzhaf=values.banzhaf[0],
-            interactions=J,
-            swing=claims.swing,
-            rationale=claims.rationale,
-            alpha=marginals.alpha,
+            phi,
+            phi,
+            values.banzhaf[0],
+            J,
+            tuple(swing),
+            rationale,
+            marginals.alpha,
             errors=errors,
-            diagnostics={**diagnostics, **claims.diagnostics},
+            diagnostics=diagnostics,
         )

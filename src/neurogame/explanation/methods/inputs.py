@@ -91,11 +91,8 @@ def _estimate(v: InputGame, n: int, question: Question) -> Attribution:
         raise ValueError(f"samples = {passes}: method = 'input' needs at least {least} forward passes for {n} words")
     fit = regression.estimate(v, n, pairs=passes // 2 - 1, seed=question.seed)
     phi, beta, J = fit.shapley, fit.banzhaf, fit.interactions
-    diagnostics: dict[str, Any] = {
-        "exact": False,
-        "coalitions": fit.coalitions,
-        "couplings": "none" if J is None else "pairs",
-    }
+    couplings = "none" if J is None else "pairs"
+    diagnostics: dict[str, Any] = {"exact": False, "coalitions": fit.coalitions, "couplings": couplings}
     diagnostics |= {"shapley_ess": 2.0 * phi.ess, "banzhaf_ess": 2.0 * beta.ess}  # a row is a pair of coalitions
     diagnostics["interactions_se"] = fit.interactions_se
     errors = {"shapley_se": phi.se, "banzhaf_se": beta.se}
@@ -104,20 +101,16 @@ def _estimate(v: InputGame, n: int, question: Question) -> Attribution:
 
 def lime(reading: Reading, question: Question) -> Attribution:
     """Method "lime"."""
-    captum = need("captum.attr", "explain")
-    linear = need("captum._utils.models.linear_model", "explain")
-    need("sklearn", "explain")
+    v, captum = InputGame.of(reading, question), need("captum.attr", "explain")
+    ridge = need("captum._utils.models.linear_model", "explain").SkLearnRidge(alpha=RIDGE)
     similarity = need("captum.attr._core.lime", "explain").get_exp_kernel_similarity_function("cosine", KERNEL_WIDTH)
-    v = InputGame.of(reading, question)
-    explainer = captum.Lime(_value(v), linear.SkLearnRidge(alpha=RIDGE), similarity_func=similarity)
+    explainer = captum.Lime(_value(v), ridge, similarity_func=similarity)
     return Attribution(_coefficients(explainer, v, question), diagnostics={"removal": v.mode})
 
 
 def kernelshap(reading: Reading, question: Question) -> Attribution:
     """Method "kernelshap"."""
-    captum = need("captum.attr", "explain")
-    need("sklearn", "explain")
-    v = InputGame.of(reading, question)
+    v, captum = InputGame.of(reading, question), need("captum.attr", "explain")
     phi = _whole(v) if v.players == 1 else _coefficients(captum.KernelShap(_value(v)), v, question)
     return Attribution(phi, phi, diagnostics=account(v, phi))
 
@@ -159,8 +152,7 @@ def tree(sides: Sequence[str]) -> NDArray[np.float64]:
         rows.append((left, right, a + b, a + b))
         return len(sides) + len(rows) - 1, a + b
 
-    names = dict.fromkeys(sides)
-    join([join([(i, 1) for i, side in enumerate(sides) if side == name]) for name in names])
+    join([join([(i, 1) for i, side in enumerate(sides) if side == name]) for name in dict.fromkeys(sides)])
     return np.array(rows)
 
 
@@ -171,6 +163,7 @@ def _whole(v: InputGame) -> Float[Tensor, "players"]:
 
 def _coefficients(explainer: Any, v: InputGame, question: Question) -> Float[Tensor, "players"]:
     """Of captum's surrogate model, all its samples in one call: `removal` makes the batches."""
+    need("sklearn", "explain")
     samples = SAMPLES if question.samples is None else question.samples
     with _fixed_seed(question.seed):
         scores = explainer.attribute(torch.ones(1, v.players), n_samples=samples, perturbations_per_eval=samples)

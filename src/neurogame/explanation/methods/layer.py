@@ -87,12 +87,12 @@ def game(reading: Reading, _: Question) -> Attribution:
         beta.mean(0),
         interactions,
         per_head={"shapley": phi, "banzhaf": beta},
-        errors={"shapley_se": summed_error(values.phi, units), "banzhaf_se": summed_error(values.beta, units)},
+        errors={"shapley_se": error_of_sums(values.phi, units), "banzhaf_se": error_of_sums(values.beta, units)},
         diagnostics=diagnostics,
     )
 
 
-def summed_error(mean: Mean, units: Units) -> Float[Tensor, "read"]:
+def error_of_sums(mean: Mean, units: Units) -> Float[Tensor, "read"]:
     """Standard error of mean_h Σ_{i∈word} φ_hi: √(Σ_h se_h²)/H, with se_h from the *summed* contributions of a word.
 
     The pieces of a word share their coalitions, so their errors are correlated and do not add in squares; the spread of

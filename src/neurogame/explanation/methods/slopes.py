@@ -53,9 +53,9 @@ def fades(model: PreTrainedModel) -> bool:
 def presence(reading: Reading, question: Question) -> Attribution:
     """Method "presence"; `question.samples` points of the integral."""
     steps = POINTS if question.samples is None else question.samples
-    points, weights = (torch.from_numpy(x) for x in np.polynomial.legendre.leggauss(steps))
-    t = torch.cat([FADED + (1.0 - FADED) * (points + 1.0) / 2.0, torch.tensor([0.5, FADED, 1.0]).double()])
-    parts = [_slopes(reading, question, some) for some in t.split(_BATCH)]
+    nodes, weights = (torch.from_numpy(x) for x in np.polynomial.legendre.leggauss(steps))
+    t = torch.cat([FADED + (1.0 - FADED) * (nodes + 1.0) / 2.0, torch.tensor([0.5, FADED, 1.0]).double()])
+    parts = [_slopes(reading, question, points) for points in t.split(_BATCH)]
     v, slope = map(torch.cat, zip(*parts, strict=True))
     phi, beta = (1.0 - FADED) / 2.0 * weights @ slope[:steps], slope[steps]
     faded, everyone = v[-2:].tolist()
@@ -135,7 +135,7 @@ def differentiable() -> Iterator[None]:
 
 def _embedding(reading: Reading, token: int | None = None) -> Embedded:
     """Word embeddings of the pair, or of one token in every place."""
-    ids = reading.inputs["input_ids"].clone()  # of a reading in inference mode, nothing can be kept for the way back
+    ids = reading.inputs["input_ids"].clone()  # tensors of inference mode cannot be saved for backward
     embedding: Tensor = reading.model.get_input_embeddings()(ids if token is None else torch.full_like(ids, token))
     return embedding.detach()
 

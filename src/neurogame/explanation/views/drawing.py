@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from neurogame.explanation.record import Explanation
 
 _CELL = 24  # of the matrix
-_VISIBLE = 0.01  # of the strongest pair: less would be drawn in the colour of the ground
+_VISIBLE = 0.01  # of the strongest pair: less would not differ from the background
 _RING = 480  # width and height
 _LINES = 12  # words of a trajectory
 _WIDTH, _HEIGHT = 640, 300  # of a trajectory
@@ -39,7 +39,7 @@ _NARROWEST = 0.1  # of α, from bottom to top: rounding is not to fill the pictu
 class Drawing:
     """Shares are of the strongest word or pair."""
 
-    words: int = 40  # in a matrix or a ring: more would be a carpet, not a picture
+    words: int = 40  # in a matrix or a ring: more could not be read
     strong: float = 0.3  # share from which on a word shows its number
     weak: float = 0.25  # share below which a word has no colour, so that the others stand out
     deepest: float = 0.5  # opacity of the strongest word, before a theme deepens it: its text must stay readable
@@ -65,19 +65,19 @@ DRAWING = Drawing()
 
 
 def shared() -> dict[str, object]:
-    """As plain JSON values, for those who draw elsewhere."""
+    """As plain JSON values, for the page of `neurogame serve`."""
     return asdict(DRAWING)
 
 
 def direction(sentence: str) -> str:
-    """Of the first letter that has one; `dir="auto"` does not look into <bdi>."""
+    """Writing direction of the first letter that has one; `dir="auto"` does not look into <bdi>."""
     kinds = (unicodedata.bidirectional(c) for c in sentence)
     return "rtl" if next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L" else "ltr"
 
 
 def words_of(ex: Explanation) -> list[int]:
     """The words of a matrix or a ring, in their order: of many those with the largest scores."""
-    return sorted(summary.ranked(ex, DRAWING.words))
+    return sorted(summary.strongest_words(ex, DRAWING.words))
 
 
 def first_side(ex: Explanation, shown: list[int]) -> int:
@@ -92,34 +92,40 @@ def matrix(ex: Explanation) -> dict[str, Any] | None:
         return None
     names = [cut(summary.name(ex, i), 14) for i in shown]
     gutter = 16 + round(7.2 * max(map(len, names)))
-    places = [gutter + _CELL * place for place in range(len(shown))]
-    largest = max(abs(ex.interactions[i][j]) for i in shown for j in shown) or 1.0
-    digits = summary.digits([largest])
+    places = {i: gutter + _CELL * place for place, i in enumerate(shown)}
     first, end = first_side(ex, shown), gutter + _CELL * len(shown)
     middle = gutter + _CELL * first - 1
     blocks = {"premise": gutter} if first and ex.text is None else {}
     blocks |= {"hypothesis": middle} if first < len(shown) else {}
-    every = (
-        (x, y, summary.Pair(i, j, ex.interactions[i][j]))
-        for i, y in zip(shown, places, strict=True)
-        for j, x in zip(shown, places, strict=True)
-    )
+    pairs = [summary.Pair(i, j, ex.interactions[i][j]) for i in shown for j in shown]
+    largest = max(abs(pair.value) for pair in pairs) or 1.0
+    digits = summary.digits([largest])
     cells = [
-        {"x": x, "y": y, "value": pair.value, "share": share, "title": summary.named_pair(ex, pair, digits)}
-        for x, y, pair in every
-        if (share := abs(pair.value) / largest) >= _VISIBLE
+        {"x": places[pair.j], "y": places[pair.i], "value": pair.value, "share": abs(pair.value) / largest}
+        | {"title": summary.pair_title(ex, pair, digits)}
+        for pair in pairs
+        if abs(pair.value) / largest >= _VISIBLE
     ]
-    drawn: dict[str, Any] = {"size": end + 20, "gutter": gutter, "end": end, "cut": middle, "places": places}
-    drawn |= {"cells": cells, "names": list(zip(names, places, strict=True)), "blocks": list(blocks.items())}
-    drawn |= {"largest": summary.signed(largest, digits).replace("+", "±"), "inner": _CELL - 2}
-    left_out = len(summary.ranked(ex)) - len(shown)
-    return drawn | {"left_out": left_out, "said": summary.listed_pairs(ex, summary.interacting(ex)[:3], digits)}
+    return {
+        "size": end + 20,
+        "gutter": gutter,
+        "end": end,
+        "cut": middle,
+        "inner": _CELL - 2,
+        "places": list(places.values()),
+        "names": list(zip(names, places.values(), strict=True)),
+        "blocks": list(blocks.items()),
+        "cells": cells,
+        "largest": summary.signed(largest, digits).replace("+", "±"),
+        "left_out": len(summary.strongest_words(ex)) - len(shown),
+        "said": summary.pair_list(ex, summary.strongest_pairs(ex)[:3], digits),
+    }
 
 
 def strongest(ex: Explanation, shown: list[int]) -> list[summary.Pair]:
     """The pairs that are drawn in a ring, strongest first."""
     inside = set(shown)
-    pairs = [pair for pair in summary.interacting(ex) if pair.i in inside and pair.j in inside]
+    pairs = [pair for pair in summary.strongest_pairs(ex) if pair.i in inside and pair.j in inside]
     return [pair for pair in pairs if abs(pair.value) >= DRAWING.faintest * abs(pairs[0].value)][: DRAWING.lines]
 
 
@@ -166,18 +172,18 @@ def network(ex: Explanation) -> dict[str, Any] | None:
 
     def edge(pair: summary.Pair) -> dict[str, Any]:
         path, share = curve(angles[pair.i], angles[pair.j]), abs(pair.value / lines[0].value)
-        return {"value": pair.value, "path": path, "share": share, "title": summary.named_pair(ex, pair, digits)}
+        return {"value": pair.value, "path": path, "share": share, "title": summary.pair_title(ex, pair, digits)}
 
     drawn: dict[str, Any] = {"size": _RING, "half": _RING / 2, "arcs": [arc(*ends) for ends in arcs]}
     drawn |= {"edges": [edge(pair) for pair in reversed(lines)], "nodes": [node(i) for i in shown]}
     where = "" if ex.text is not None else "; premise above, hypothesis below"
-    return drawn | {"said": summary.listed_pairs(ex, lines[:3], digits), "where": where}
+    return drawn | {"said": summary.pair_list(ex, lines[:3], digits), "where": where}
 
 
 def paths_of(ex: Explanation) -> dict[int, tuple[float, ...]]:
     """Word → its α after each update, from ½ on, of the words with the largest scores; none where no spins settled."""
     rows = ex.diagnostics.get("trajectory")
-    return {i: tuple(rows[i]) for i in summary.ranked(ex, _LINES)} if rows else {}
+    return {i: tuple(rows[i]) for i in summary.strongest_words(ex, _LINES)} if rows else {}
 
 
 def bounds(paths: dict[int, tuple[float, ...]]) -> tuple[float, float]:
@@ -187,7 +193,7 @@ def bounds(paths: dict[int, tuple[float, ...]]) -> tuple[float, float]:
     return max(0.0, low - room), min(1.0, high + room)
 
 
-def apart(places: dict[int, float], least: float, top: float, bottom: float) -> dict[int, float]:
+def spread(places: dict[int, float], least: float, top: float, bottom: float) -> dict[int, float]:
     """Heights as near to `places` as they can be in the same order, at least `least` apart, from top to bottom."""
     order = sorted(places, key=lambda i: places[i])
     heights: dict[int, float] = {}
@@ -215,7 +221,7 @@ def trajectory(ex: Explanation) -> dict[str, Any] | None:
     def y(alpha: float) -> float:
         return floor - (floor - _TOP) * (alpha - low) / (high - low)
 
-    heights = apart({i: y(path[-1]) for i, path in paths.items()}, _APART, _TOP, floor)
+    heights = spread({i: y(path[-1]) for i, path in paths.items()}, _APART, _TOP, floor)
     lines = [
         {
             "side": ex.sides[i],
@@ -229,5 +235,5 @@ def trajectory(ex: Explanation) -> dict[str, Any] | None:
     drawn: dict[str, Any] = {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "right": right, "floor": floor}
     drawn["rules"] = [(alpha, y(alpha)) for alpha in (low, (low + high) / 2, high)]
     drawn |= {"ticks": [(step, x(step)) for step in sorted({0, updates // 2, updates})], "lines": lines}
-    said = "; ".join(f"{summary.placed(ex, i)} {path[-1]:.2f}" for i, path in list(paths.items())[:3])
+    said = "; ".join(f"{summary.side_name(ex, i)} {path[-1]:.2f}" for i, path in list(paths.items())[:3])
     return drawn | {"said": said, "which": "" if ex.text is not None else " Solid: premise; dashed: hypothesis."}

@@ -1,7 +1,7 @@
 """An explanation as figures for a paper: sentence, matrix, network, trajectory, lambda. PNG or SVG by suffix.
 
 What is drawn and where comes from `summary` and `drawing`, as for the page. matplotlib is imported when
-something is drawn, without pyplot and its global state. Its fonts lack many scripts; what they lack is a box.
+something is drawn, without pyplot and its global state. Characters that its fonts lack are boxes.
 """
 
 from __future__ import annotations
@@ -31,51 +31,30 @@ _TEXT, _SMALL, _TINY = 9, 8, 5.5  # points
 
 
 def figure(ex: Explanation, kind: str = "sentence", path: str | Path | None = None) -> Any:
-    """Draw an explanation.
-
-    Args:
-        ex: the explanation.
-        kind: one of `KINDS`.
-        path: a .png or .svg file that it is also written to; None: none.
-
-    Returns:
-        A matplotlib `Figure`.
-
-    Raises:
-        ValueError: an unknown kind or suffix, or a record that lacks what is drawn.
-
-    Example:
-        >>> figure(nli.explain("A man sleeps.", "Nobody is awake."), "network", "ring.svg")  # doctest: +SKIP
-    """
+    """Draw an explanation as `Explanation.figure` says; a matplotlib `Figure`, also written to `path` if given."""
     check_choice("kind", kind, Kind)
     goal = None if path is None else Path(path).expanduser()
     if goal is not None:
         figure_format(goal)
-    check(ex, kind)
+    paint, needs = _PAINTERS[kind]
     options: dict[str, Any] = {"lines.scale_dashes": False}  # dashes as long on a thick line as on a thin one
     options |= {"svg.fonttype": "none", "svg.hashsalt": "neurogame"}  # text as text, the same ids in every file
     with warnings.catch_warnings(), need("matplotlib", "explain").rc_context(options):
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # such letters are drawn as boxes
-        canvas = _PAINTERS[kind](ex)
+        canvas = paint(ex)
+        if canvas is None:
+            raise ValueError(
+                f"kind = {kind!r}: an explanation by {ex.method!r} of this {summary.noun(ex)} has no {needs}"
+            )
         if goal is not None:
             save_figure(canvas, goal, dpi=200, bbox_inches="tight")
     return canvas
 
 
-def check(ex: Explanation, kind: str) -> None:
-    """A figure needs what it shows."""
-    lacks = {
-        "matrix": "" if ex.interactions is not None and len(words_of(ex)) > 1 else "interactions",
-        "network": "" if strongest(ex, words_of(ex)) else "interaction above its error",
-        "trajectory": "" if paths_of(ex) else "trajectory of the spins",
-        "lambda": "" if ex.gate is not None else "gate λ",
-    }.get(kind, "")
-    if lacks:
-        raise ValueError(f"kind = {kind!r}: an explanation by {ex.method!r} of this {summary.noun(ex)} has no {lacks}")
-
-
-def _canvas(width: float, height: float) -> Any:
-    return need("matplotlib.figure", "explain").Figure(figsize=(width, height), layout="constrained")
+def _axes(width: float, height: float, **options: Any) -> tuple[Any, Any]:
+    """A figure of so many inches, and its only axes."""
+    canvas = need("matplotlib.figure", "explain").Figure(figsize=(width, height), layout="constrained")
+    return canvas, canvas.add_subplot(**options)
 
 
 def _plain(word: str, most: int) -> str:
@@ -109,8 +88,7 @@ def _sentence(ex: Explanation) -> Any:
             boxes.append((_WIDTH - x if leftwards else x, y, name.replace("$", r"\$"), i, leftwards))
             x += width
         y += 0.52
-    canvas = _canvas(_WIDTH + 0.2, y + 0.1)
-    axes = canvas.add_subplot()
+    canvas, axes = _axes(_WIDTH + 0.2, y + 0.1)
     for x, y, name, i, leftwards in boxes:
         share = 0.0 if i is None else shares[i]
         back = {"facecolor": (FOR if share > 0 else AGAINST, 0.55 * abs(share)), "edgecolor": "none", "pad": 2.0}
@@ -131,14 +109,14 @@ def _bare(canvas: Any, axes: Any, xs: tuple[float, float], ys: tuple[float, floa
 
 def _matrix(ex: Explanation) -> Any:
     """J_ij, the parts of a pair as blocks."""
-    assert ex.interactions is not None
     shown = words_of(ex)
+    if ex.interactions is None or len(shown) < 2:
+        return None
     names = [_plain(summary.name(ex, i), 14) for i in shown]
     values = [[ex.interactions[i][j] for j in shown] for i in shown]
     largest = max(abs(value) for row in values for value in row) or 1.0
     size = max(3.2, 1.4 + 0.2 * len(shown))
-    canvas = _canvas(size + 0.8, size)
-    axes = canvas.add_subplot()
+    canvas, axes = _axes(size + 0.8, size)
     colours = need("matplotlib.colors", "explain").LinearSegmentedColormap.from_list("signed", [AGAINST, "white", FOR])
     image = axes.imshow(values, cmap=colours, vmin=-largest, vmax=largest)
     axes.set_xticks(range(len(shown)), names, rotation=90, fontsize=_SMALL)
@@ -161,11 +139,13 @@ def _matrix(ex: Explanation) -> Any:
 
 def _network(ex: Explanation) -> Any:
     """The ring of the page."""
-    shown = words_of(ex)
-    lines, (angles, arcs), shares = strongest(ex, shown), drawing.ring(ex, shown), summary.shares(ex)
+    shown, shares = words_of(ex), summary.shares(ex)
+    lines = strongest(ex, shown)
+    if not lines:
+        return None
+    angles, arcs = drawing.ring(ex, shown)
     patches, paths = need("matplotlib.patches", "explain"), need("matplotlib.path", "explain")
-    canvas = _canvas(4.6, 4.6)
-    axes = canvas.add_subplot(aspect="equal")
+    canvas, axes = _axes(4.6, 4.6, aspect="equal")
     places = {i: (math.cos(angle), math.sin(angle)) for i, angle in angles.items()}
     for start, end in arcs:
         ends = {"theta1": math.degrees(start), "theta2": math.degrees(end)}
@@ -195,11 +175,12 @@ def _network(ex: Explanation) -> Any:
 def _trajectory(ex: Explanation) -> Any:
     """α after each update, each line with its word at the end."""
     paths = paths_of(ex)
+    if not paths:
+        return None
     low, high = drawing.bounds(paths)
-    canvas = _canvas(_WIDTH, 3.2)
-    axes = canvas.add_subplot()
+    canvas, axes = _axes(_WIDTH, 3.2)
     updates = len(next(iter(paths.values()))) - 1
-    heights = drawing.apart({i: path[-1] for i, path in paths.items()}, 0.062 * (high - low), low, high)
+    heights = drawing.spread({i: path[-1] for i, path in paths.items()}, 0.062 * (high - low), low, high)
     leader = {"arrowstyle": "-", "color": "0.75", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
     for i, path in paths.items():
         first = ex.sides[i] == ex.parts[0][0]
@@ -216,10 +197,10 @@ def _trajectory(ex: Explanation) -> Any:
 
 def _lambda(ex: Explanation) -> Any:
     """λ_i of each word in reading order, mean over heads, and each head as a small dot."""
-    assert ex.gate is not None
+    if ex.gate is None:
+        return None
     shown = words_of(ex)
-    canvas = _canvas(max(3.0, min(9.0, 1.0 + 0.22 * len(shown))), 2.6)
-    axes = canvas.add_subplot()
+    canvas, axes = _axes(max(3.0, min(9.0, 1.0 + 0.22 * len(shown))), 2.6)
     for row in ex.per_head.get("gate", ()):
         axes.plot(range(len(shown)), [row[i] for i in shown], ".", color=SOFT, markersize=2.5, alpha=0.5)
     axes.plot(range(len(shown)), [ex.gate[i] for i in shown], "_", color=FOR, markersize=9, markeredgewidth=2)
@@ -239,10 +220,10 @@ def _plot(canvas: Any, axes: Any) -> Any:
     return canvas
 
 
-_PAINTERS: dict[str, Callable[[Explanation], Any]] = {
-    "sentence": _sentence,
-    "matrix": _matrix,
-    "network": _network,
-    "trajectory": _trajectory,
-    "lambda": _lambda,
+_PAINTERS: dict[str, tuple[Callable[[Explanation], Any], str]] = {  # kind → painter, and what an explanation must have
+    "sentence": (_sentence, "words"),
+    "matrix": (_matrix, "interactions"),
+    "network": (_network, "interaction above its error"),
+    "trajectory": (_trajectory, "trajectory of the spins"),
+    "lambda": (_lambda, "gate λ"),
 }

@@ -22,7 +22,7 @@ PER_PAGE = 100
 def draw(folder: Path, lines: Path, *, title: str, asked: Mapping[str, Any]) -> None:
     """The page of each pair, and the index in front of them; each file is written whole or not at all."""
     (folder / "pairs").mkdir(exist_ok=True)
-    count, counts = _counted(_rows(lines))
+    count, counts = _count(_rows(lines))
     pages = -(-count // PER_PAGE)
     first = Explanation.from_dict(next(row for row in _rows(lines) if "error" not in row))
     head = {"title": f"{title}, explained", "name": title, "asked": asked, "first": first}
@@ -36,7 +36,7 @@ def draw(folder: Path, lines: Path, *, title: str, asked: Mapping[str, Any]) -> 
         write_text(folder / _name(number), text, durable=False)
 
 
-def _counted(rows: Iterator[Mapping[str, Any]]) -> tuple[int, list[str]]:
+def _count(rows: Iterator[Mapping[str, Any]]) -> tuple[int, list[str]]:
     """The number of rows; and phrases: how many have which label, agree with their gold label, or failed."""
     labels, counts = Counter[str](), Counter[str]()
     for row in rows:
@@ -84,8 +84,8 @@ def _entry(
     label, gold = ex.prediction.label, row.get("gold")
     back = {"href": f"../{_name(number)}#row-{place}", "rows": rows, "before": before, "after": after}
     write_text(folder / "pairs" / f"{place}.html", page(ex, back=back), durable=False)
-    said, share = summary.answer(ex)
-    shown = ex.prediction.logits[said] if summary.is_score(ex) else share
+    answer, share = summary.answer(ex)
+    shown = ex.prediction.logits[answer] if summary.is_score(ex) else share
     entry = {"row": place, "error": "", "label": label, "number": "" if shown is None else f"{shown:.3f}"}
     entry["reasons"] = summary.reasons(ex)
     return entry | {"gold": None if gold in (None, label) else str(gold), "sides": sides(ex)}

@@ -64,13 +64,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"text": text, "printable": printable, "value": _value}
-    environment.filters |= {"signed": summary.signed, "count": summary.counted}
-    environment.globals |= {"summary": summary, "style": _style, "drawing": DRAWING, "unlisted": _UNLISTED}
+    environment.filters |= {"signed": summary.signed, "count": summary.plural}
+    style = Markup((_HERE.parent / "page.css").read_text(encoding="utf-8"))  # noqa: S704  a file of ours
+    environment.globals |= {"summary": summary, "style": style, "drawing": DRAWING, "unlisted": _UNLISTED}
     return environment
-
-
-def _style() -> Markup:
-    return Markup((_HERE.parent / "page.css").read_text(encoding="utf-8"))  # noqa: S704  a file of ours
 
 
 def text(word: str, most: int | None = None) -> Markup:
@@ -95,19 +92,18 @@ def _value(value: Any) -> str:
 
 
 def _parts(ex: Explanation) -> dict[str, Any]:
-    ranked = summary.ranked(ex)
+    ranked = summary.strongest_words(ex)
     first = _ROWS if len(ranked) > _ROWS + 3 else len(ranked)  # a last row or two are not worth a fold
-    pairs = dict(zip(("Synergies", "Antagonisms"), summary.pairs(ex, 5), strict=True))
+    pairs = dict(zip(("Synergies", "Antagonisms"), summary.synergies_and_antagonisms(ex, 5), strict=True))
     return {
         "ex": ex,
         "facts": ex.diagnostics,
         "sides": sides(ex),
-        "swings": list(zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)),
         "shares": summary.shares(ex),
         "rows": ranked[:first],
         "folded": ranked[first:],
         "strongest": list(pairs.items()),
-        "pair_digits": summary.digits([pair.value for some in pairs.values() for pair in some]),
+        "pair_digits": summary.digits([pair.value for sign in pairs.values() for pair in sign]),
         "network": network(ex),
         "matrix": matrix(ex),
         "layer": _layer(ex),
@@ -122,8 +118,8 @@ def sides(ex: Explanation) -> list[dict[str, Any]]:
         strong, weak = abs(shares[i]) >= DRAWING.strong, abs(shares[i]) < DRAWING.weak
         sign = [] if weak else ["for" if shares[i] > 0 else "against"]
         names = " ".join(["w", *sign, *["strong"] * strong, *["swing"] * (i in ex.swing)])
-        drawn = {"count": 0, "text": text(ex.words[i], 60), "unread": i in silent, "names": names}
-        return drawn | {"shade": DRAWING.tint(shares[i]), "title": summary.score(ex, i) + summary.plus_minus(ex, i)}
+        entry = {"count": 0, "text": text(ex.words[i], 60), "unread": i in silent, "names": names}
+        return entry | {"shade": DRAWING.tint(shares[i]), "title": summary.score(ex, i) + summary.plus_minus(ex, i)}
 
     return [
         {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -70,7 +71,7 @@ class View:
 
 
 def _strip(line: list[Segment]) -> list[Segment]:
-    """A line up to its last character that is seen: a space is, on a ground of its own."""
+    """A line up to its last visible character; a space with a background is visible."""
     segments = list(line)
     while segments and not (segments[-1].style and segments[-1].style.bgcolor):
         text, style, _ = segments.pop()
@@ -152,7 +153,7 @@ def _table(ex: Explanation, width: int, bar: str, *, narrow: bool, details: bool
         table.add_column(name, justify="right", no_wrap=True)
     digits = {"Banzhaf": summary.digits(ex.scores), "field": 2}
     room, shares = max(4, min(12, width - (52 if narrow else 76))), summary.shares(ex)
-    for i in summary.ranked(ex, _ROWS):
+    for i in summary.strongest_words(ex, _ROWS):
         cells = [Text(cut(summary.name(ex, i)), "bold" if i in ex.swing else "")]
         if ex.text is None:
             cells.append(Text(ex.sides[i][0].upper() if width < _WIDE else ex.sides[i]))
@@ -167,17 +168,15 @@ def _table(ex: Explanation, width: int, bar: str, *, narrow: bool, details: bool
 
 def _remarks(ex: Explanation, *, narrow: bool, details: bool) -> RenderableType:
     """Swing words, rationale, pairs: a line each, or where there is no room a line for each."""
-    pairs = summary.pairs(ex, 3)
-    digits = summary.digits([pair.value for some in pairs for pair in some])
-    swings = zip(ex.swing, ex.diagnostics.get("swing_to", ()), strict=False)
-    lines = {"swing words": [f"{summary.placed(ex, i)} (without it: {to})" for i, to in swings]}
+    pairs = summary.synergies_and_antagonisms(ex, 3)
+    digits = summary.digits([pair.value for sign in pairs for pair in sign])
+    word = partial(summary.side_name, ex)
+    lines = {"swing words": [f"{word(i)} (without it: {label})" for i, label in summary.swings(ex)]}
     if ex.rationale is not None:
-        lines["rationale"] = [" ".join(summary.placed(ex, i) for i in ex.rationale)]
-    for name, some in zip(("synergies", "antagonisms") if details else ("together", "either"), pairs, strict=True):
-        lines[name] = [
-            f"{summary.placed(ex, i)} × {summary.placed(ex, j)}{f' {summary.signed(J, digits)}' if details else ''}"
-            for i, j, J in some
-        ]
+        lines["rationale"] = [" ".join(map(word, ex.rationale))]
+    for name, sign in zip(("synergies", "antagonisms") if details else ("together", "either"), pairs, strict=True):
+        numbers = [f" {summary.signed(pair.value, digits)}" if details else "" for pair in sign]
+        lines[name] = [f"{word(i)} × {word(j)}{number}" for (i, j, _), number in zip(sign, numbers, strict=True)]
     shown = {name: entries for name, entries in lines.items() if entries}
     if narrow:
         return Group(*(line for name in shown for line in (Text(name, "bold"), *(Text(f"  {e}") for e in shown[name]))))
