@@ -400,13 +400,13 @@ class NeuroGameAttention(nn.Module):
         """
         coupling = values.coupling
         if coupling is not None and self.config.shuffle:
-            keys = sampling.drawn(sampling.keys, source, coupling.device, self.heads, coupling.shape[-1])
+            keys = sampling.draw(sampling.keys, source, coupling.device, self.heads, coupling.shape[-1])
             coupling = permute_tokens(coupling, sampling.exchange(keys, real))
         if coupling is None or self.coupling_logit is None:
             return coupling
         n = coupling.shape[-1]
         players = n if real is None else real.sum(-1)
-        probes = sampling.drawn(sampling.probes, source, coupling.device, self.heads, n, _PROBES).to(coupling.dtype)
+        probes = sampling.draw(sampling.probes, source, coupling.device, self.heads, n, _PROBES).to(coupling.dtype)
         probes = probes.expand(*coupling.shape[:-1], _PROBES) if real is None else probes * real.unsqueeze(-1)
         radius = ising.schatten_radius(coupling, probes, players, _POWER_STEPS)
         radius = radius + _FLOOR * values.banzhaf.abs().sum(-1) / players

@@ -156,7 +156,7 @@ def _sampled(
 ) -> LabelValues:
     """`values.estimate` with couplings "pairs", of which only the sums over heads are kept."""
     source, n = sampling.source_of(generator, V.device), V.shape[1]
-    laws = [sampling.drawn(sampling.paired, source, V.device, law, 1, samples, n).members[0] for law in LAWS]
+    laws = [sampling.draw(sampling.paired, source, V.device, law, 1, samples, n)[0] for law in LAWS]
     with full_precision(V.device):
         compiled = not kernels.needs_gradient(V, anchor, R) and kernels.available(V, anchor, R)
         *deltas, J = (_compiled_sums if compiled else _sums)(V, anchor, R, laws)
