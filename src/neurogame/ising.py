@@ -33,9 +33,8 @@ from neurogame._common.validation import (
     mapped,
     reads_values,
 )
-from neurogame.coupling_products import Coupling as Coupling
-from neurogame.coupling_products import factors, flat, masked, matvec, squared_matvec
-from neurogame.couplings import LinearCoupling
+from neurogame.couplings import Coupling as Coupling
+from neurogame.couplings import LinearCoupling, factors, flat, from_factors, masked, matvec, squared_matvec
 from neurogame.implicit_gradient import Method as Method
 from neurogame.implicit_gradient import at_fixed_point
 from neurogame.spectrum import power_norms as power_norms
@@ -244,10 +243,9 @@ def _exported_iterate(problem: Problem, damping: float, max_iter: int, tol: floa
     def step(t: Tensor, s: Tensor, new: Tensor, residual: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
         mask, rest = (given[0], given[1:]) if is_masked else (None, given)
         field, gamma, *parts = rest
-        J = None if not parts else parts[0] if len(parts) == 1 else LinearCoupling(*parts)
         active = residual >= tol
         s = torch.where(active.unsqueeze(-1), s + damping * (new - s), s)
-        new = Problem(field, J, gamma, mask, problem.method).update(s)
+        new = Problem(field, from_factors(parts), gamma, mask, problem.method).update(s)
         return t + 1, s, new, torch.where(active, (new - s).abs().amax(-1), residual)
 
     s = torch.zeros(problem.field.shape, dtype=problem.field.dtype, device=problem.field.device)
@@ -302,10 +300,7 @@ def _problem(
         raise ValueError(f"leading axes must broadcast to each other, got {shapes}") from None
     gamma = torch.as_tensor(gamma, dtype=dtype, device=field.device).expand(batch)
     field = field.to(dtype).expand(*batch, n)
-    if isinstance(coupling, Tensor):
-        coupling = coupling.to(dtype)
-    elif coupling is not None and coupling.dtype != dtype:
-        coupling = LinearCoupling(*(t.to(dtype) for t in coupling.factors))
+    coupling = from_factors(t.to(dtype) for t in factors(coupling))
     real = as_mask(mask, field.shape, field.device, validate)
     if method == "tap":  # spins that are 0 exert no force, but their variance 1 − s² would
         coupling = masked(coupling, real)

@@ -33,8 +33,8 @@ from torch import nn
 from neurogame import exact, ising, kernels, sampling
 from neurogame._common.types import Bool, Float, Int, Shaped, Tensor
 from neurogame._common.validation import check_choice, check_count, full_precision
-from neurogame.couplings import pair_couplings
 from neurogame.game import safe_sqrt
+from neurogame.interactions import pair_couplings
 from neurogame.marginals import toggle
 from neurogame.values import Mean, estimate, l1_normalise
 

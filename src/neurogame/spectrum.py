@@ -5,8 +5,7 @@ import torch
 from neurogame import kernels, sampling
 from neurogame._common.types import Float, Tensor
 from neurogame._common.validation import differentiated, traced
-from neurogame.coupling_products import Coupling, factors, flat
-from neurogame.couplings import LinearCoupling
+from neurogame.couplings import Coupling, LinearCoupling, factors, flat, from_factors
 from neurogame.game import safe_divide, safe_sqrt
 
 _DENSE_EIGENVALUES = 1024  # up to this n an operator is formed to read its spectral radius off exactly
@@ -50,9 +49,8 @@ def schatten_radius(
     """
     parts = factors(coupling)
     differentiable = kernels.needs_gradient(*parts) or differentiated() or (traced() and torch.is_grad_enabled())
-    fixed = [part.detach() for part in parts]
-    held = LinearCoupling(*fixed) if isinstance(coupling, LinearCoupling) else fixed[0]
-    N, X = _power(held, probes, 2 * steps if differentiable else steps, keep=differentiable)
+    fixed = from_factors(part.detach() for part in parts)
+    N, X = _power(fixed, probes, 2 * steps if differentiable else steps, keep=differentiable)
     zero = (N <= 0).any(0)
     logs = torch.where(zero, 1.0, N).log()
     log_norm = logs[:steps].sum(0)  # log of ‖J^m Z‖/‖Z‖

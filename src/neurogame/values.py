@@ -36,8 +36,9 @@ from neurogame._common.validation import (
     check_vectors,
     full_precision,
 )
-from neurogame.couplings import LinearCoupling, linear_couplings, pair_couplings
+from neurogame.couplings import LinearCoupling
 from neurogame.game import Nonlinearity, value
+from neurogame.interactions import linear_couplings, pair_couplings
 from neurogame.marginals import (
     Game,
     Toggles,
