@@ -21,6 +21,7 @@ import torch
 from neurogame import exact, ising
 from neurogame._common.types import Bool, Float, Tensor
 from neurogame._common.validation import check_positive
+from neurogame.spectrum import spectral_radius
 
 EXACT = 16  # coupled words up to which all configurations are enumerated
 _BLOCK = 1 << 12  # configurations evaluated at once
@@ -231,7 +232,7 @@ class Hamiltonian:
             E = torch.cat([ising.energy(torch.where(C, 1.0, -1.0).double(), field, J) for C in blocks])
             words[coupled] = torch.cat(blocks)[E.argmin()]
             return GroundState(words, float(self.value(words)), exact=True)
-        cooled = _anneal(field, J, _COLD * float(ising.spectral_radius(J, field)))
+        cooled = _anneal(field, J, _COLD * float(spectral_radius(J, field)))
         rows = J[J.norm(dim=-1).topk(min(_ROWS, len(J))).indices]
         starts = (torch.ones_like(field), -torch.ones_like(field), field, cooled, *rows)
         ends = [_ascend(field, J, torch.where(start > 0, 1.0, -1.0).double(), 0.5 * tie) for start in starts]
@@ -259,7 +260,7 @@ def _relax(field: Tensor, J: Tensor, gamma: float) -> ising.SpinState:
 
 def _may_branch(field: Tensor, J: Tensor, gamma: float) -> bool:
     """Whether ρ(J)/γ ≥ 1; no eigenvalue is larger than the largest row sum of |J|."""
-    return float(J.abs().sum(-1).max()) >= gamma and float(ising.spectral_radius(J, field)) >= gamma
+    return float(J.abs().sum(-1).max()) >= gamma and float(spectral_radius(J, field)) >= gamma
 
 
 def _sweep(field: Tensor, J: Tensor, gamma: float, start: Tensor, sweeps: int) -> ising.SpinState:
@@ -278,7 +279,7 @@ def _sweep(field: Tensor, J: Tensor, gamma: float, start: Tensor, sweeps: int) -
 
 def _anneal(field: Tensor, J: Tensor, gamma: float) -> Float[Tensor, "words"]:
     """Mean-field spins followed from γ = ρ(J), above which there is one solution, down to γ."""
-    s, hot = torch.zeros_like(field), max(gamma, float(ising.spectral_radius(J, field)))
+    s, hot = torch.zeros_like(field), max(gamma, float(spectral_radius(J, field)))
     for stage in range(_STAGES + 1):
         s = _sweep(field, J, hot * (gamma / hot) ** (stage / _STAGES), s, _STAGE_SWEEPS).spins
     return s

@@ -18,22 +18,6 @@ Method = Literal["mean_field", "tap"]
 _CG_STEPS = 40
 
 
-def at_fixed_point(
-    y: Tensor, spins: Tensor, gamma: Tensor, mask: Tensor | None, method: Method, *parts: Tensor
-) -> Float[Tensor, "... tokens"]:
-    """`spins`, with the gradient of the fixed point sent into the graph of y = tanh(h(spins)/γ).
-
-    Args:
-        y: one more update of the spins, whose graph reaches the parameters.
-        spins: the fixed point, without a graph.
-        gamma: temperature.
-        mask: True at real tokens; None: all are.
-        method: "mean_field" or "tap".
-        parts: the tensors of the coupling, see `couplings.factors`.
-    """
-    return _ImplicitGradient.apply(y, spins, gamma, mask, method, *parts)  # type: ignore[no-any-return]
-
-
 def stiffness(coupling: Coupling, gamma: Tensor, method: Method, s: Tensor, x: Tensor) -> Tensor:
     """(∂h/∂s) x: J x, and for TAP (J − diag(J²(1−s²))/γ + 2 diag(s) J² diag(s)/γ) x; symmetric."""
     Ax = matvec(coupling, x)
@@ -44,7 +28,7 @@ def stiffness(coupling: Coupling, gamma: Tensor, method: Method, s: Tensor, x: T
     return Ax
 
 
-class _ImplicitGradient(torch.autograd.Function):
+class FixedPoint(torch.autograd.Function):
     """Passes `spins` on; sends the gradient of the fixed point into the graph of y = tanh(h(spins)/γ).
 
     s = y(s, θ) ⇒ ds = (I − ∂y/∂s)⁻¹ ∂y/∂θ dθ, ∂y/∂s = D A/γ with D = diag(1 − s²), A = ∂h/∂s symmetric.
@@ -55,6 +39,7 @@ class _ImplicitGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, _y: Tensor, spins: Tensor, gamma: Tensor, mask: Any, method: Any, *parts: Tensor) -> Tensor:
+        """`_y`: one more update, whose graph reaches the parameters; `parts`: the `couplings.factors` of J."""
         ctx.method = method
         ctx.save_for_backward(spins, gamma, mask, *parts)
         return spins.clone()
@@ -62,6 +47,7 @@ class _ImplicitGradient(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """w, which flows into y."""
         s, gamma, mask, *parts = ctx.saved_tensors
         if mask is not None:
             grad = grad * mask

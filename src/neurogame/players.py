@@ -17,8 +17,8 @@ def attention_bias(
     attn_mask: Tensor | None,
     is_causal: bool,
     like: Tensor,
-) -> tuple[Float[Tensor, "#batch #heads #queries tokens"] | None, Float[Tensor, "#batch #heads #queries"]]:
-    """What is added to the logits, −inf where a token is closed, and n_i, the players of each query.
+) -> Float[Tensor, "#batch #heads #queries tokens"] | None:
+    """What is added to the logits, −inf where a token is closed; None: nothing.
 
     Args:
         shape: batch, heads, queries, tokens.
@@ -33,11 +33,9 @@ def attention_bias(
     batch, heads, queries, tokens = shape
     biases = []
     if key_padding_mask is not None:
-        whole: tuple[int, ...] = (batch, tokens)
-        if tuple(key_padding_mask.shape) not in (whole, (tokens,) if batch == 1 else whole):
-            raise ValueError(
-                f"key_padding_mask must be [batch, tokens] = {list(whole)}, got {list(key_padding_mask.shape)}"
-            )
+        given = list(key_padding_mask.shape)
+        if given != [batch, tokens] and not (batch == 1 and given == [tokens]):
+            raise ValueError(f"key_padding_mask must be [batch, tokens] = {[batch, tokens]}, got {given}")
         biases.append(as_bias("key_padding_mask", key_padding_mask, like).reshape(batch, 1, 1, tokens))
     if attn_mask is not None:
         if tuple(attn_mask.shape) not in ((queries, tokens), (batch * heads, queries, tokens)):
@@ -48,10 +46,9 @@ def attention_bias(
         lead = (1, 1) if attn_mask.dim() == 2 else (batch, heads)
         biases.append(as_bias("attn_mask", attn_mask, like).reshape(*lead, queries, tokens))
     if is_causal:
-        after = torch.ones(queries, tokens, dtype=torch.bool, device=like.device).triu(1)
-        biases.append(as_bias("", after, like)[None, None])
-    bias = sum(biases[1:], start=biases[0]) if biases else None
-    return bias, count_players(bias, tokens, like)
+        later = torch.ones(queries, tokens, dtype=torch.bool, device=like.device).triu(1)
+        biases.append(as_bias("is_causal", later, like)[None, None])
+    return sum(biases[1:], start=biases[0]) if biases else None
 
 
 def count_players(
