@@ -82,8 +82,8 @@ class Hamiltonian:
         self._system = (0.5 * phi, 0.25 * J)  # what `ising` calls field and coupling
         self._constant = self.base + float(ising.energy(-torch.ones_like(phi), *self._system))  # c₀
         self._scale = float(0.5 * phi.abs().sum() + 0.125 * J.abs().sum())  # no |g − c₀| is larger
-        some = J.any(-1).nonzero().squeeze(-1)
-        self._coupled = (some, 0.5 * phi[some], 0.25 * J[some][:, some])  # the words that are, and their system
+        coupled = J.any(-1).nonzero().squeeze(-1)
+        self._coupled = (coupled, 0.5 * phi[coupled], 0.25 * J[coupled][:, coupled])  # words, and their system
 
     @classmethod
     def of(cls, explanation: Any) -> "Hamiltonian":
@@ -304,8 +304,8 @@ def _tensor(name: str, given: Any) -> Tensor:
     try:
         return torch.as_tensor(np.array(given, order="C"))
     except (TypeError, ValueError, RuntimeError):
-        said = " ".join(repr(given).split())
-        raise TypeError(f"{name} must be numeric (a number, a tensor, an array or a list), got {said:.80}") from None
+        shown = " ".join(repr(given).split())
+        raise TypeError(f"{name} must be numeric (a number, a tensor, an array or a list), got {shown:.80}") from None
 
 
 def _numbers(name: str, given: Any, shape: tuple[int, ...] | None = None) -> Float[Tensor, "..."]:
@@ -331,10 +331,10 @@ def _coupling(given: Any, n: int) -> Float[Tensor, "words words"]:
     gap = (J - J.mT).abs()
     if gap.max() > _SYMMETRIC * J.abs().max():
         i, j = divmod(int(gap.argmax()), n)
-        said = f"coupling[{i}, {j}] = {float(J[i, j]):g} but coupling[{j}, {i}] = {float(J[j, i]):g}"
-        raise ValueError(f"coupling must be symmetric, got {said}; only one triangle filled?")
+        both = f"coupling[{i}, {j}] = {float(J[i, j]):g} but coupling[{j}, {i}] = {float(J[j, i]):g}"
+        raise ValueError(f"coupling must be symmetric, got {both}; only one triangle filled?")
     if bool(J.diagonal().any()):
         i = int(J.diagonal().abs().argmax())
-        said = f"coupling[{i}, {i}] = {float(J[i, i]):g}"
-        raise ValueError(f"coupling must have a zero diagonal, got {said}; values of words? They are the field")
+        entry = f"coupling[{i}, {i}] = {float(J[i, i]):g}"
+        raise ValueError(f"coupling must have a zero diagonal, got {entry}; values of words? They are the field")
     return 0.5 * (J + J.mT)

@@ -193,14 +193,7 @@ def solve(
 def unsolved(
     field: Float[Tensor, "... tokens"], gamma: float | Tensor, *, mask: Tensor | None = None, tol: float = 1e-4
 ) -> SpinState:
-    """s_i = J_i cut to [−1, 1]: mean field switched off; the residual says how far that is from a solution.
-
-    Args:
-        field: J_i, [..., tokens].
-        gamma: temperature > 0.
-        mask: True at real tokens; None: all are.
-        tol: residual below which it counts as converged.
-    """
+    """s_i = J_i cut to [−1, 1]: mean field switched off; the residual says how far that is from a solution."""
     problem = _problem(field, None, gamma, "mean_field", mask, validate=False)
     spins = problem.field.clamp(-1.0, 1.0)
     spins = spins if problem.mask is None else spins * problem.mask

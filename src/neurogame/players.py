@@ -18,17 +18,10 @@ def attention_bias(
     is_causal: bool,
     like: Tensor,
 ) -> Float[Tensor, "#batch #heads #queries tokens"] | None:
-    """What is added to the logits, −inf where a token is closed; None: nothing.
+    """What all masks together add to the logits, −inf where a token is closed; None: nothing.
 
-    Args:
-        shape: batch, heads, queries, tokens.
-        key_padding_mask: [batch, tokens], True where a token is padding; or numbers.
-        attn_mask: [queries, tokens] or [batch·heads, queries, tokens], True where a token is closed; or numbers.
-        is_causal: query i plays with tokens 0 … i.
-        like: a tensor of the dtype and device of the result.
-
-    Raises:
-        TypeError, ValueError: a mask of another type or shape.
+    `shape` is batch, heads, queries, tokens; the masks are those of `NeuroGameSelfAttention.forward`, and TypeError or
+    ValueError names one of another type or shape. The result has the dtype and device of `like`.
     """
     batch, heads, queries, tokens = shape
     biases = []

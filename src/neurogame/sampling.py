@@ -90,14 +90,9 @@ def _mix(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
 
 
 def words(seed: Int[Tensor, ""], stream: str, *shape: int) -> Int[Tensor, "..."]:
-    """One 32-bit word per index of `shape`, a hash of (seed, stream, index_0, index_1, …).
+    """One 32-bit word per index of `shape`, a hash of (seed, stream, index_0, index_1, …); streams are independent.
 
     Axis by axis: only the last of the mixing steps runs at the full size.
-
-    Args:
-        seed: of the call, see `seed_of`.
-        stream: a name in `_STREAMS`; the words of two streams are independent.
-        shape: of the result.
     """
     state = _mix(_mix(seed & _LOW) ^ (seed >> 32) ^ (_STREAMS[stream] * _STEP & _LOW))
     for axis, size in enumerate(shape):
@@ -116,12 +111,7 @@ def paired(
 ) -> Bool[Tensor, "heads samples tokens"]:
     """Coalitions of the p-law, each with its complement: sample k + samples/2 is the complement of sample k.
 
-    Args:
-        seed: of the call, see `seed_of`.
-        law: "shapley" or "banzhaf".
-        heads: each has its own coalitions.
-        samples: complements included; an even number.
-        tokens: players.
+    Each head has its own coalitions; `samples` is even and counts the complements.
 
     Example:
         >>> members = paired(seed_of(0, torch.device("cpu")), "shapley", heads=1, samples=4, tokens=3)

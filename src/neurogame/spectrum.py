@@ -66,14 +66,9 @@ def schatten_radius(
 
 
 def spectral_radius(coupling: Coupling, like: Float[Tensor, "... tokens"]) -> Float[Tensor, "..."]:
-    """ρ(J) = max |eigenvalue|: exact for matrices and for operators up to n = 1024, power iterations above.
+    """ρ(J) = max |eigenvalue|, shaped as `like` [..., tokens] without tokens.
 
-    Args:
-        coupling: J_ij, symmetric; None: 0.
-        like: [..., tokens], whose leading axes, dtype and device the result has.
-
-    Returns:
-        [...].
+    Exact for matrices, and for operators up to n = 1024; power iterations above.
     """
     if coupling is None:
         return like.new_zeros(like.shape[:-1])
