@@ -10,7 +10,7 @@ returns one per token.
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from math import log
-from typing import Any, Literal, get_origin
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -88,7 +88,7 @@ class AttentionConfig:
         return self.background is not None and self.background is not False
 
 
-_CHOICES = {name: kind for name, kind in AttentionConfig.__annotations__.items() if get_origin(kind) is Literal}
+_CHOICES = {name: kind for name, kind in AttentionConfig.__annotations__.items() if isinstance(kind, type(Anchor))}
 _CHOICES["anchor"] = Anchor
 _NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {  # the test each number has to pass, and the test in words
     "damping": (lambda x: 0.0 < x <= 1.0, "> 0.0 and ≤ 1.0"),
@@ -371,7 +371,7 @@ class NeuroGameAttention(nn.Module):
         """The mean-field solution, or the field itself where the solver is switched off."""
         config = self.config
         if config.spins == "field":
-            return ising.unsolved(field, gamma, mask=real, tol=config.tol)
+            return ising.spins_from_field(field, gamma, mask=real, tol=config.tol)
         return ising.solve(
             field,
             coupling,

@@ -135,7 +135,7 @@ def from_factors(parts: Iterable[Tensor]) -> Coupling:
     return tensors[0] if tensors else None
 
 
-def masked(coupling: Coupling, mask: Bool[Tensor, "... tokens"] | None) -> Coupling:
+def mask_tokens(coupling: Coupling, mask: Bool[Tensor, "... tokens"] | None) -> Coupling:
     """J without the rows and columns of padding."""
     if coupling is None or mask is None:
         return coupling

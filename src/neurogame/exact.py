@@ -123,7 +123,7 @@ def _expectation(delta: Tensor, context: Tensor, log_law: Tensor, tilt: float | 
     return (delta * torch.softmax(log_law + context / gamma, dim=-1)).sum(-1)
 
 
-def _checked(table: Tensor, tilt: float | Tensor | None) -> tuple[int, Tensor]:
+def _check_table(table: Tensor, tilt: float | Tensor | None) -> tuple[int, Tensor]:
     """Number of players and their table in floating point, once tilt and table are known to fit."""
     n, table = players_of(table), real(table)
     if tilt is not None:
@@ -133,7 +133,7 @@ def _checked(table: Tensor, tilt: float | Tensor | None) -> tuple[int, Tensor]:
 
 
 def _value_index(table: Tensor, index: Index, tilt: float | Tensor | None) -> Tensor:
-    n, table = _checked(table, tilt)
+    n, table = _check_table(table, tilt)
     log_law = _law(index, n - 1, table)
     values = []
     for i in range(n):
@@ -203,7 +203,7 @@ def interactions(
         [[0.0, 1.0], [1.0, 0.0]]
     """
     check_choice("index", index, Index)
-    n, table = _checked(table, tilt)
+    n, table = _check_table(table, tilt)
     lead = torch.broadcast_shapes(table.shape[:-1], tilt.shape if isinstance(tilt, Tensor) else ())
     J = table.new_zeros(*lead, n, n)
     if n == 1:

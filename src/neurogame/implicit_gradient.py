@@ -51,12 +51,14 @@ class FixedPoint(torch.autograd.Function):
         s, gamma, mask, *parts = ctx.saved_tensors
         if mask is not None:
             grad = grad * mask
-        w = grad if not parts else _adjoint(from_factors(parts), gamma, mask, ctx.method, s, grad)
+        w = _adjoint(from_factors(parts), gamma, mask, ctx.method, s, grad)
         return (w, *[None] * (4 + len(parts)))
 
 
 def _adjoint(J: Coupling, gamma: Tensor, mask: Tensor | None, method: Method, s: Tensor, grad: Tensor) -> Tensor:
     """w = (I − A D/γ)⁻¹ ḡ at the fixed point s: by elimination for a matrix, by conjugate gradients for an operator."""
+    if J is None:
+        return grad
     root = (1.0 - s.square()).clamp(min=0.0).sqrt() / gamma.sqrt().unsqueeze(-1)
     if mask is not None:
         root = root * mask

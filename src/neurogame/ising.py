@@ -35,7 +35,7 @@ from neurogame._common.validation import (
     reads_values,
 )
 from neurogame.couplings import Coupling as Coupling
-from neurogame.couplings import LinearCoupling, factors, flat, from_factors, masked, matvec, squared_matvec
+from neurogame.couplings import LinearCoupling, factors, flat, from_factors, mask_tokens, matvec, squared_matvec
 from neurogame.implicit_gradient import FixedPoint
 from neurogame.implicit_gradient import Method as Method
 from neurogame.spectrum import spectral_radius
@@ -91,7 +91,7 @@ class SpinState:
     def spectral_radius(self) -> Float[Tensor, "..."]:
         """ρ(J)/γ: below 1 the mean-field solution is unique and every start converges to it."""
         with torch.no_grad():
-            J = masked(self.problem.coupling, self.problem.mask)
+            J = mask_tokens(self.problem.coupling, self.problem.mask)
             return spectral_radius(J, self.spins) / self.problem.gamma
 
     @cached_property
@@ -190,7 +190,7 @@ def solve(
     return SpinState(spins, residual, iterations, residual < tol, problem)
 
 
-def unsolved(
+def spins_from_field(
     field: Float[Tensor, "... tokens"], gamma: float | Tensor, *, mask: Tensor | None = None, tol: float = 1e-4
 ) -> SpinState:
     """s_i = J_i cut to [−1, 1]: mean field switched off; the residual says how far that is from a solution."""
@@ -293,5 +293,5 @@ def _problem(
     coupling = from_factors(t.to(dtype) for t in factors(coupling))
     real = as_mask(mask, field.shape, field.device, validate)
     if method == "tap":  # spins that are 0 exert no force, but their variance 1 − s² would
-        coupling = masked(coupling, real)
+        coupling = mask_tokens(coupling, real)
     return Problem(field, coupling, gamma, real, method)

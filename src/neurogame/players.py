@@ -53,7 +53,7 @@ def count_players(
     return (bias.detach() > CLOSED).sum(-1).clamp(min=1).to(like.dtype)
 
 
-def playing(
+def player_mask(
     bias: Float[Tensor, "#batch #heads #queries tokens"] | None,
 ) -> Bool[Tensor, "#batch #heads #queries tokens"] | None:
     """Who plays for whom; None: all tokens."""
@@ -73,7 +73,7 @@ def as_bias(name: str, mask: Tensor, like: Tensor) -> Tensor:
     return like.new_zeros(mask.shape).masked_fill(mask, -torch.inf)
 
 
-def padded(x: Tensor) -> tuple[Tensor, Bool[Tensor, "batch tokens"] | None]:
+def pad_nested(x: Tensor) -> tuple[Tensor, Bool[Tensor, "batch tokens"] | None]:
     """A nested tensor as [batch, tokens, dim] with zeros, and True at them; None for a tensor that is not nested."""
     if not x.is_nested:
         return x, None

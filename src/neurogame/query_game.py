@@ -170,24 +170,20 @@ class _Blocks(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        V, *inputs = ctx.saved_tensors
-        game = QueryGame(*inputs, ctx.iterations)
+        V, q, G, strength, price, bias = inputs = ctx.saved_tensors
+        game = QueryGame(q, G, strength, price, bias, ctx.iterations)
         with full_precision(grad.device):  # backward() may run inside a caller's autocast
             if torch.is_grad_enabled():  # create_graph=True: second derivatives, by the plain path
                 needed = ctx.needs_input_grad
-                wanted = [x for x, need in zip((V, *inputs), needed, strict=False) if need]
+                wanted = [x for x, need in zip(inputs, needed, strict=False) if need]
                 slopes = iter(torch.autograd.grad(game.weights() @ V, wanted, grad, create_graph=True))
                 return tuple(next(slopes) if need else None for need in needed)
-            slope = _Gradient(
-                torch.zeros_like(V),
-                torch.empty_like(game.q),
-                torch.zeros_like(game.G),
-                None if game.strength is None else torch.zeros_like(game.strength),
-                game.price.new_zeros(V.shape[0], *game.price.shape[1:]),
-            )
+            d_strength = None if strength is None else torch.zeros_like(strength)
+            d_price = price.new_zeros(q.shape[0], *price.shape[1:])
+            slope = _Gradient(torch.zeros_like(V), torch.empty_like(q), torch.zeros_like(G), d_strength, d_price)
             for block in _blocks(game, V):
                 block.add_gradient(grad, slope)
-        return (*slope[:4], slope.price.sum_to_size(game.price.shape), None, None)
+        return (*slope[:4], d_price.sum_to_size(price.shape), None, None)
 
 
 class _Gradient(NamedTuple):
@@ -238,7 +234,8 @@ class _Block:
 
     def updates(self, *, keep: bool = True) -> tuple[list[Tensor], list[Tensor]]:
         """A_1 … A_T (or A_T alone), and A_1 G … A_{T−1} G."""
-        alphas, products = [self._sigmoid(self.q, None)], []
+        alphas: list[Tensor] = [self._sigmoid(self.q, None)]
+        products: list[Tensor] = []
         if self.coupled is not None:
             for _ in range(self.iterations - 1):
                 AG = torch.bmm(alphas[-1], self.G)

@@ -130,12 +130,12 @@ def label_values(
     if n <= most:
         nothing = torch.zeros(len(R), n, dtype=torch.float64, device=V.device)
         none = (nothing, nothing, nothing.new_zeros(len(R), n, n))
-        numbers = exact.all_values(_enumerated(V, anchor, R)) if n else none
+        numbers = exact.all_values(_value_table(V, anchor, R)) if n else none
         return LabelValues(*numbers, nothing, nothing, exact=True, samples=1 << n)
-    return _sampled(V.contiguous(), anchor, R, samples + samples % 2, generator)
+    return _sample_values(V.contiguous(), anchor, R, samples + samples % 2, generator)
 
 
-def _sampled(
+def _sample_values(
     V: Float[Tensor, "heads players dim"],
     anchor: Float[Tensor, "heads dim"],
     R: Float[Tensor, "labels heads"],
@@ -150,7 +150,7 @@ def _sampled(
         phi, beta = (Mean.of(delta, None, is_paired=True) for delta in deltas)
         total = R @ (_norm(anchor + V.sum(1)) - _norm(anchor))
         size = (R.abs().unsqueeze(-1) * V.norm(dim=-1)).sum(1)  # (labels, players)
-        phi = balanced(phi, total, size)
+        phi = balance(phi, total, size)
     phi_value, beta_value, J, phi_se, beta_se = (x.double() for x in (phi.value, beta.value, J, phi.se, beta.se))
     return LabelValues(phi_value, beta_value, J, phi_se, beta_se, exact=False, samples=samples)
 
@@ -175,7 +175,7 @@ def _sums_over_heads(
     return phi.sum(0).mT, beta.sum(0).mT, J.sum(0)
 
 
-def _enumerated(
+def _value_table(
     V: Float[Tensor, "heads players dim"], anchor: Float[Tensor, "heads dim"], R: Float[Tensor, "labels heads"]
 ) -> Float[Tensor, "labels coalitions"]:
     """R v(C) for all 2ⁿ coalitions, float64: sums over the first and over the other half of the players, added up."""
@@ -191,7 +191,7 @@ def _enumerated(
     return (table - (R @ _norm(anchor)).unsqueeze(-1)).double()
 
 
-def balanced(phi: Mean, total: Float[Tensor, "..."], size: Float[Tensor, "... players"]) -> Mean:
+def balance(phi: Mean, total: Float[Tensor, "..."], size: Float[Tensor, "... players"]) -> Mean:
     """φ_i − b_i (Σφ − total), b_i = size_i/Σ size: the sum of all shares is known, so their common error can go.
 
     It stays unbiased and linear in the game, and 0 for a player of size 0; the shares become efficient. `size` ≥ 0 says

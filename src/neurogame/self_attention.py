@@ -20,7 +20,7 @@ from neurogame import ising, query_game
 from neurogame._common.types import Bool, Float, Tensor
 from neurogame._common.validation import check_count, full_precision
 from neurogame.ising import SpinState
-from neurogame.players import CLOSED, attention_bias, count_players, nested_like, padded, playing
+from neurogame.players import CLOSED, attention_bias, count_players, nested_like, pad_nested, player_mask
 from neurogame.query_game import QueryGame
 
 CONVERGED = 0.1  # residual in spins, 0.05 in α
@@ -269,9 +269,9 @@ class NeuroGameSelfAttention(nn.Module):
             raise ValueError("nested tensors are [batch, tokens, dim]: they need batch_first=True")
         if key_padding_mask is not None and key.is_nested:
             raise ValueError("nested keys have no padding: key_padding_mask must be None")
-        whole, padding = padded(query)
-        tokens, padding = (whole, padding) if key is query else padded(key)
-        values = tokens if value is key else padded(value)[0]
+        whole, padding = pad_nested(query)
+        tokens, padding = (whole, padding) if key is query else pad_nested(key)
+        values = tokens if value is key else pad_nested(value)[0]
         padding = key_padding_mask if padding is None else padding
         output, alpha = self.forward(whole, tokens, values, padding, *options)  # hooks have run
         return (nested_like(output, query) if query.is_nested else output), alpha
@@ -303,7 +303,7 @@ class NeuroGameSelfAttention(nn.Module):
         key = query if key is None else key
         value = key if self.vdim == self.kdim else key.new_zeros(*key.shape[:-1], self.vdim)  # values do not play
         game, *_ = self._play(query, key, value, key_padding_mask, attn_mask, is_causal)
-        G, strength, players = game.G, game.strength, playing(game.bias)
+        G, strength, players = game.G, game.strength, player_mask(game.bias)
         alpha, one_more = game.weights(), replace(game, iterations=self.iterations + 1).weights()
         J = None if strength is None else query_game.couplings(G, strength)
         if J is not None and players is not None:  # 0 at tokens that play for no query
@@ -351,9 +351,9 @@ class NeuroGameSelfAttention(nn.Module):
             if strength is not None and not self.couplings:
                 if is_causal and attn_mask is None:  # running means: no matrix of queries × tokens
                     padding = attention_bias(shape, key_padding_mask, None, is_causal=False, like=q)
-                    mean = query_game.running_mean_key(G, shape[2], playing(padding))
+                    mean = query_game.running_mean_key(G, shape[2], player_mask(padding))
                 else:
-                    mean = query_game.mean_key(G, playing(bias))
+                    mean = query_game.mean_key(G, player_mask(bias))
                 q, strength = q + 0.5 * strength[:, None, None] * mean, None
         return QueryGame(q, G, strength, price, bias, self.iterations), V, dtype
 

@@ -54,17 +54,17 @@ def needs_gradient(*tensors: Tensor | None) -> bool:
 
 def library() -> ctypes.CDLL | None:
     """The compiled loops, built if the cache does not have them; None where they are not available."""
-    return _found()[0]
+    return _load()[0]
 
 
 def state() -> str:
     """Which code runs: "compiled", or "plain PyTorch" with the reason; one line for `neurogame info`."""
-    loaded, reason = _found()
+    loaded, reason = _load()
     return "compiled" if loaded is not None else f"plain PyTorch ({reason})"
 
 
 @cache
-def _found() -> tuple[ctypes.CDLL | None, str]:
+def _load() -> tuple[ctypes.CDLL | None, str]:
     """The library, or None and the reason."""
     if os.environ.get("NEUROGAME_KERNELS", "1") == "0":
         return None, "NEUROGAME_KERNELS=0"
@@ -74,7 +74,7 @@ def _found() -> tuple[ctypes.CDLL | None, str]:
         for place in (_cache, _private):
             try:
                 folder = place()
-                path = _built(folder)
+                path = _cached_build(folder)
                 if path is None and compiler is None:
                     break
                 return ctypes.CDLL(str(path or _build(str(compiler), folder))), ""
@@ -98,7 +98,7 @@ def _private() -> Path:
     return Path(folder)
 
 
-def _built(folder: Path) -> Path | None:
+def _cached_build(folder: Path) -> Path | None:
     """The cached build; one that is corrupt (its name has another digest) or writable by others is deleted."""
     if not folder.exists():
         return None
