@@ -7,6 +7,7 @@ in pure functions below it. It is a *pooling* layer: one vector per sequence whe
 returns one per token.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from math import log
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from neurogame._common.validation import as_mask, check_choice, check_count, che
 from neurogame.couplings import LinearCoupling, permute_tokens
 from neurogame.game import Nonlinearity, safe_divide
 from neurogame.ising import Coupling, Gradient, Method, SpinState
+from neurogame.spectrum import schatten_radius
 from neurogame.values import Couplings, Estimator, GameValues, estimate, l1_normalise
 
 Anchor = Literal["learned", "cls"]
@@ -29,8 +31,7 @@ CouplingScale = Literal["spectral", "none"]
 Tilt = Literal["gamma"]
 Spins = Literal["solved", "field"]
 
-
-# what costs memory or time in every forward pass; far beyond what improves an answer
+# What costs memory or time in every forward pass: limits far beyond what improves an answer.
 MOST = {"samples": 1 << 14, "train_samples": 1 << 14, "max_iter": 10_000}
 
 
@@ -63,56 +64,49 @@ class AttentionConfig:
     spins: Spins = "solved"  # "field": mean field off, s_i = J_i cut to [−1, 1], no couplings, no temperature
 
     def __post_init__(self) -> None:
-        self._check_types()
-        for name, most in MOST.items():
-            if name != "train_samples" or self.train_samples is not None:
-                check_count(name, getattr(self, name), most=most)
-        for name, literal in _CHOICES.items():
-            check_choice(name, getattr(self, name), literal)
-        if self.anchor is not None:
-            check_choice("anchor", self.anchor, Anchor)
+        for name, value in vars(self).items():
+            if value is None and name in ("train_samples", "tilt", "anchor", "background", "gate"):
+                continue
+            if name in MOST:
+                check_count(name, value, most=MOST[name])
+            elif name in _CHOICES:
+                check_choice(name, value, _CHOICES[name])
+            elif name in _NUMBERS:
+                _check_number(name, value)
+            elif name != "tilt" and not isinstance(value, bool):
+                raise TypeError(f"{name} must be True or False, got {value!r}")
+        if isinstance(self.tilt, str):
+            check_choice("tilt", self.tilt, Tilt)
+        elif self.tilt is not None and not (isinstance(self.tilt, int | float) and self.tilt > 0):
+            raise ValueError(f"tilt must be None, 'gamma' or a number > 0, got {self.tilt!r}")
         if self.estimator == "algorithm1" and self.tilt is None:
             raise ValueError("estimator = 'algorithm1' needs a tilt: 'gamma' for the paper's, or a number")
-        for name, low, high in (("damping", 0.0, 1.0), ("gamma", 0.0, None), ("tol", 0.0, None)):
-            number = getattr(self, name)
-            if not number > low or (high is not None and number > high):
-                upper = "" if high is None else f" and ≤ {high}"
-                raise ValueError(f"{name} must be > {low}{upper}, got {number!r}")
-        if not 0.0 < self.coupling_strength < 1.0:
-            raise ValueError(f"coupling_strength must be between 0 and 1, got {self.coupling_strength!r}")
-        if self.gate is not None and not 0.0 <= self.gate <= 1.0:
-            raise ValueError(f"gate must be None (learned) or a fixed λ in [0, 1], got {self.gate!r}")
 
     @property
     def _has_background(self) -> bool:
         """Whether there is a background field μ; False is as good as None, True starts it at 1."""
         return self.background is not None and self.background is not False
 
-    def _check_types(self) -> None:
-        for name in ("fields", "shuffle"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        for name in ("damping", "gamma", "tol", "coupling_strength", "gate", "background"):
-            number = getattr(self, name)
-            if number is not None and not isinstance(number, int | float):
-                raise TypeError(f"{name} must be a number, got {number!r}")
-        if isinstance(self.tilt, str):
-            check_choice("tilt", self.tilt, Tilt)
-        elif self.tilt is not None and not (isinstance(self.tilt, int | float) and self.tilt > 0):
-            raise ValueError(f"tilt must be None, 'gamma' or a number > 0, got {self.tilt!r}")
 
-
-_CHOICES: dict[str, Any] = {
-    "estimator": Estimator,
-    "f": Nonlinearity,
-    "couplings": Couplings,
-    "method": Method,
-    "gradient": Gradient,
-    "anchor_scale": AnchorScale,
-    "field_scale": FieldScale,
-    "coupling_scale": CouplingScale,
-    "spins": Spins,
+_CHOICES = {name: kind for name, kind in AttentionConfig.__annotations__.items() if isinstance(kind, type(Anchor))}
+_CHOICES["anchor"] = Anchor
+_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {  # the test each number has to pass, and the test in words
+    "damping": (lambda x: 0.0 < x <= 1.0, "> 0.0 and ≤ 1.0"),
+    "gamma": (lambda x: x > 0.0, "> 0.0"),
+    "tol": (lambda x: x > 0.0, "> 0.0"),
+    "coupling_strength": (lambda x: 0.0 < x < 1.0, "between 0 and 1"),
+    "gate": (lambda x: 0.0 <= x <= 1.0, "None (learned) or a fixed λ in [0, 1]"),
+    "background": (lambda _: True, "a number"),
 }
+
+
+def _check_number(name: str, value: object) -> None:
+    allowed, words = _NUMBERS[name]
+    if not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not allowed(value):
+        raise ValueError(f"{name} must be {words}, got {value!r}")
+
 
 PRESETS: dict[str, AttentionConfig] = {
     "default": AttentionConfig(),
@@ -287,7 +281,7 @@ class NeuroGameAttention(nn.Module):
         config = self.config
         if samples is None:
             samples = config.train_samples or config.samples if self.training else config.samples
-        real = self._check(x, self._real(mask, key_padding_mask))
+        real = self._mask(x, mask, key_padding_mask)
         V = self._split(self.value(x))  # (batch, heads, tokens, head_dim)
         gate = None if self.gate is None else self.gate(x).mT  # (batch, heads, tokens)
         anchor = self._anchor(x, real)
@@ -313,7 +307,7 @@ class NeuroGameAttention(nn.Module):
                 validate=False,
             )
             field = self._field(values, gate, real)
-            coupling = self._scaled(values, gamma, real, source)
+            coupling = self._coupling(values, gamma, real, source)
             state = self._spins(field, coupling, gamma, real)
             alpha = state.alpha
             z = (alpha.unsqueeze(-2) @ V).squeeze(-2)
@@ -322,25 +316,24 @@ class NeuroGameAttention(nn.Module):
             return output
         return NeuroGameOutput(output, alpha, field, values.shapley, values.banzhaf, gate, coupling, state, values)
 
-    def _real(self, mask: Tensor | None, key_padding_mask: Tensor | None) -> Tensor | None:
-        """The mask of real tokens, whichever of the two was given."""
-        if key_padding_mask is None:
-            return mask
-        if mask is not None:
-            raise ValueError("mask and key_padding_mask say the same in two ways; give one of them")
-        if key_padding_mask.dtype != torch.bool:
-            raise TypeError(
-                f"key_padding_mask must be bool (True = padding), got {key_padding_mask.dtype}; key_padding_mask < 0 "
-                "makes one of an additive mask of 0 and -inf, and an attention_mask with 1 at real tokens goes to mask="
-            )
-        return ~key_padding_mask
-
-    def _check(self, x: Tensor, mask: Tensor | None) -> Bool[Tensor, "batch 1 tokens"] | None:
-        """Shapes always, values where they may be read; the mask as booleans with a head axis."""
+    def _mask(
+        self, x: Tensor, mask: Tensor | None, key_padding_mask: Tensor | None
+    ) -> Bool[Tensor, "batch 1 tokens"] | None:
+        """The mask of real tokens as booleans with a head axis; shapes are checked always, values where allowed."""
         check_vectors(x, self.validate, "x")
         if x.dim() != 3 or x.shape[-1] != self.dim:
             raise ValueError(f"x must be [batch, tokens, {self.dim}], got {list(x.shape)}")
-        if mask is not None and isinstance(mask, Tensor) and mask.shape != x.shape[:2]:
+        if key_padding_mask is not None:
+            if mask is not None:
+                raise ValueError("mask and key_padding_mask say the same in two ways; give one of them")
+            if key_padding_mask.dtype != torch.bool:
+                raise TypeError(
+                    f"key_padding_mask must be bool (True = padding), got {key_padding_mask.dtype}; key_padding_mask "
+                    "< 0 makes one of an additive mask of 0 and -inf, and an attention_mask with 1 at real tokens goes "
+                    "to mask="
+                )
+            mask = ~key_padding_mask
+        if isinstance(mask, Tensor) and mask.shape != x.shape[:2]:
             raise ValueError(f"mask must be [batch, tokens] = {list(x.shape[:2])}, got {list(mask.shape)}")
         real = as_mask(mask, x.shape[:2], x.device, self.validate)
         return None if real is None else real.unsqueeze(1)
@@ -378,7 +371,7 @@ class NeuroGameAttention(nn.Module):
         """The mean-field solution, or the field itself where the solver is switched off."""
         config = self.config
         if config.spins == "field":
-            return ising.unsolved(field, gamma, mask=real, tol=config.tol)
+            return ising.spins_from_field(field, gamma, mask=real, tol=config.tol)
         return ising.solve(
             field,
             coupling,
@@ -392,7 +385,7 @@ class NeuroGameAttention(nn.Module):
             validate=False,
         )
 
-    def _scaled(self, values: GameValues, gamma: Tensor, real: Tensor | None, source: sampling.Source) -> Coupling:
+    def _coupling(self, values: GameValues, gamma: Tensor, real: Tensor | None, source: sampling.Source) -> Coupling:
         """κ_h γ_h/ρ̂(J) · J with κ_h = σ(·) < 1, so that ρ(J)/γ is κ_h up to the error of ρ̂.
 
         ρ̂ is never taken below a ten-thousandth of the mean |β|: couplings that vanish (one token,
@@ -400,15 +393,15 @@ class NeuroGameAttention(nn.Module):
         """
         coupling = values.coupling
         if coupling is not None and self.config.shuffle:
-            keys = sampling.drawn(sampling.keys, source, coupling.device, self.heads, coupling.shape[-1])
+            keys = sampling.draw(sampling.keys, source, coupling.device, self.heads, coupling.shape[-1])
             coupling = permute_tokens(coupling, sampling.exchange(keys, real))
         if coupling is None or self.coupling_logit is None:
             return coupling
         n = coupling.shape[-1]
         players = n if real is None else real.sum(-1)
-        probes = sampling.drawn(sampling.probes, source, coupling.device, self.heads, n, _PROBES).to(coupling.dtype)
+        probes = sampling.draw(sampling.probes, source, coupling.device, self.heads, n, _PROBES).to(coupling.dtype)
         probes = probes.expand(*coupling.shape[:-1], _PROBES) if real is None else probes * real.unsqueeze(-1)
-        radius = ising.schatten_radius(coupling, probes, players, _POWER_STEPS)
+        radius = schatten_radius(coupling, probes, players, _POWER_STEPS)
         radius = radius + _FLOOR * values.banzhaf.abs().sum(-1) / players
         factor = safe_divide(torch.sigmoid(self.coupling_logit.to(coupling.dtype)) * gamma, radius)
         if isinstance(coupling, LinearCoupling):

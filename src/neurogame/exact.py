@@ -31,21 +31,7 @@ def _check_players(n: int) -> None:
 
 
 def players_of(table: Shaped[Tensor, "... coalitions"]) -> int:
-    """n for a table of 2ⁿ values.
-
-    Args:
-        table: [..., 2**n], entry c is v of the players whose bits are set in c; n ≤ 20.
-
-    Returns:
-        The number of players.
-
-    Raises:
-        TypeError, ValueError: not a tensor of 2**n entries, or more than 2**20.
-
-    Example:
-        >>> exact.players_of(torch.zeros(8))
-        3
-    """
+    """n for a table of 2ⁿ values; TypeError or ValueError for anything else, or for n > 20."""
     if not isinstance(table, Tensor):
         raise TypeError(f"a value table must be a torch.Tensor, got {type(table).__name__}")
     size = table.shape[-1] if table.dim() else 0
@@ -65,13 +51,6 @@ def real(table: Tensor) -> Tensor:
 
 def all_coalitions(n: int, device: torch.device | None = None) -> Bool[Tensor, "coalitions tokens"]:
     """Row c holds the bits of c, lowest first: the coalition that entry c of a value table belongs to.
-
-    Args:
-        n: players.
-        device: of the result.
-
-    Returns:
-        [2**n, n], True where a player is in.
 
     Example:
         >>> exact.all_coalitions(2).tolist()
@@ -144,11 +123,17 @@ def _expectation(delta: Tensor, context: Tensor, log_law: Tensor, tilt: float | 
     return (delta * torch.softmax(log_law + context / gamma, dim=-1)).sum(-1)
 
 
-def _value_index(table: Tensor, index: Index, tilt: float | Tensor | None) -> Tensor:
+def _check_table(table: Tensor, tilt: float | Tensor | None) -> tuple[int, Tensor]:
+    """Number of players and their table in floating point, once tilt and table are known to fit."""
     n, table = players_of(table), real(table)
     if tilt is not None:
         check_positive("tilt", tilt)
         check_leading("tilt", tilt, table.shape[:-1])
+    return n, table
+
+
+def _value_index(table: Tensor, index: Index, tilt: float | Tensor | None) -> Tensor:
+    n, table = _check_table(table, tilt)
     log_law = _law(index, n - 1, table)
     values = []
     for i in range(n):
@@ -218,10 +203,7 @@ def interactions(
         [[0.0, 1.0], [1.0, 0.0]]
     """
     check_choice("index", index, Index)
-    n, table = players_of(table), real(table)
-    if tilt is not None:
-        check_positive("tilt", tilt)
-        check_leading("tilt", tilt, table.shape[:-1])
+    n, table = _check_table(table, tilt)
     lead = torch.broadcast_shapes(table.shape[:-1], tilt.shape if isinstance(tilt, Tensor) else ())
     J = table.new_zeros(*lead, n, n)
     if n == 1:
@@ -244,20 +226,6 @@ def all_values(
         D_i(C) = v(C∪i) − v(C)        φ_i = Σ_C law(C) D_i(C)    β_i = mean D_i    J_ij = 2 mean_C s_j(C) D_i(C)
 
     over the contexts C ∌ i, which are numbered the same way for every i; s_j = ±1 for j in or out of C.
-
-    Args:
-        table: [..., 2**n], entry c is v of the players whose bits are set in c.
-
-    Returns:
-        [..., n], [..., n] and [..., n, n].
-
-    Raises:
-        TypeError, ValueError: not a value table.
-
-    Example:
-        >>> shapley, banzhaf, J = exact.all_values(torch.tensor([0.0, 1.0, 2.0, 4.0]))
-        >>> shapley.tolist()
-        [1.5, 2.5]
     """
     n, table = players_of(table), real(table)
     absent, present, spins, law, at = _contexts(n, table.device)

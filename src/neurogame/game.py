@@ -80,9 +80,9 @@ def _check_value(V: Tensor, members: Tensor, f: Nonlinearity, anchor: Tensor | N
     """Types and shapes; values are checked where coalitions are drawn."""
     check_choice("f", f, Nonlinearity)
     check_vectors(V, validate=False)
-    for name, given in {"members": members, "anchor": anchor}.items():
-        if not isinstance(given, Tensor) and not (name == "anchor" and given is None):
-            raise TypeError(f"{name} must be a torch.Tensor, got {type(given).__name__}")
+    for name, tensor in {"members": members, "anchor": members if anchor is None else anchor}.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
     if members.dim() < 2 or members.shape[-1] != V.shape[-2]:
         raise ValueError(f"members must be [..., coalitions, {V.shape[-2]}] to fit V, got {list(members.shape)}")
     if anchor is not None and anchor.shape[-1:] != V.shape[-1:]:

@@ -21,6 +21,7 @@ import torch
 from neurogame import exact, ising
 from neurogame._common.types import Bool, Float, Tensor
 from neurogame._common.validation import check_positive
+from neurogame.spectrum import spectral_radius
 
 EXACT = 16  # coupled words up to which all configurations are enumerated
 _BLOCK = 1 << 12  # configurations evaluated at once
@@ -81,8 +82,8 @@ class Hamiltonian:
         self._system = (0.5 * phi, 0.25 * J)  # what `ising` calls field and coupling
         self._constant = self.base + float(ising.energy(-torch.ones_like(phi), *self._system))  # c₀
         self._scale = float(0.5 * phi.abs().sum() + 0.125 * J.abs().sum())  # no |g − c₀| is larger
-        some = J.any(-1).nonzero().squeeze(-1)
-        self._coupled = (some, 0.5 * phi[some], 0.25 * J[some][:, some])  # the words that are, and their system
+        coupled = J.any(-1).nonzero().squeeze(-1)
+        self._coupled = (coupled, 0.5 * phi[coupled], 0.25 * J[coupled][:, coupled])  # words, and their system
 
     @classmethod
     def of(cls, explanation: Any) -> "Hamiltonian":
@@ -231,7 +232,7 @@ class Hamiltonian:
             E = torch.cat([ising.energy(torch.where(C, 1.0, -1.0).double(), field, J) for C in blocks])
             words[coupled] = torch.cat(blocks)[E.argmin()]
             return GroundState(words, float(self.value(words)), exact=True)
-        cooled = _anneal(field, J, _COLD * float(ising.spectral_radius(J, field)))
+        cooled = _anneal(field, J, _COLD * float(spectral_radius(J, field)))
         rows = J[J.norm(dim=-1).topk(min(_ROWS, len(J))).indices]
         starts = (torch.ones_like(field), -torch.ones_like(field), field, cooled, *rows)
         ends = [_ascend(field, J, torch.where(start > 0, 1.0, -1.0).double(), 0.5 * tie) for start in starts]
@@ -259,7 +260,7 @@ def _relax(field: Tensor, J: Tensor, gamma: float) -> ising.SpinState:
 
 def _may_branch(field: Tensor, J: Tensor, gamma: float) -> bool:
     """Whether ρ(J)/γ ≥ 1; no eigenvalue is larger than the largest row sum of |J|."""
-    return float(J.abs().sum(-1).max()) >= gamma and float(ising.spectral_radius(J, field)) >= gamma
+    return float(J.abs().sum(-1).max()) >= gamma and float(spectral_radius(J, field)) >= gamma
 
 
 def _sweep(field: Tensor, J: Tensor, gamma: float, start: Tensor, sweeps: int) -> ising.SpinState:
@@ -278,7 +279,7 @@ def _sweep(field: Tensor, J: Tensor, gamma: float, start: Tensor, sweeps: int) -
 
 def _anneal(field: Tensor, J: Tensor, gamma: float) -> Float[Tensor, "words"]:
     """Mean-field spins followed from γ = ρ(J), above which there is one solution, down to γ."""
-    s, hot = torch.zeros_like(field), max(gamma, float(ising.spectral_radius(J, field)))
+    s, hot = torch.zeros_like(field), max(gamma, float(spectral_radius(J, field)))
     for stage in range(_STAGES + 1):
         s = _sweep(field, J, hot * (gamma / hot) ** (stage / _STAGES), s, _STAGE_SWEEPS).spins
     return s
@@ -303,8 +304,8 @@ def _tensor(name: str, given: Any) -> Tensor:
     try:
         return torch.as_tensor(np.array(given, order="C"))
     except (TypeError, ValueError, RuntimeError):
-        said = " ".join(repr(given).split())
-        raise TypeError(f"{name} must be numeric (a number, a tensor, an array or a list), got {said:.80}") from None
+        shown = " ".join(repr(given).split())
+        raise TypeError(f"{name} must be numeric (a number, a tensor, an array or a list), got {shown:.80}") from None
 
 
 def _numbers(name: str, given: Any, shape: tuple[int, ...] | None = None) -> Float[Tensor, "..."]:
@@ -330,10 +331,10 @@ def _coupling(given: Any, n: int) -> Float[Tensor, "words words"]:
     gap = (J - J.mT).abs()
     if gap.max() > _SYMMETRIC * J.abs().max():
         i, j = divmod(int(gap.argmax()), n)
-        said = f"coupling[{i}, {j}] = {float(J[i, j]):g} but coupling[{j}, {i}] = {float(J[j, i]):g}"
-        raise ValueError(f"coupling must be symmetric, got {said}; only one triangle filled?")
+        both = f"coupling[{i}, {j}] = {float(J[i, j]):g} but coupling[{j}, {i}] = {float(J[j, i]):g}"
+        raise ValueError(f"coupling must be symmetric, got {both}; only one triangle filled?")
     if bool(J.diagonal().any()):
         i = int(J.diagonal().abs().argmax())
-        said = f"coupling[{i}, {i}] = {float(J[i, i]):g}"
-        raise ValueError(f"coupling must have a zero diagonal, got {said}; values of words? They are the field")
+        entry = f"coupling[{i}, {i}] = {float(J[i, i]):g}"
+        raise ValueError(f"coupling must have a zero diagonal, got {entry}; values of words? They are the field")
     return 0.5 * (J + J.mT)

@@ -12,29 +12,13 @@ from torch.autograd.function import once_differentiable
 
 from neurogame._common.types import Float, Tensor
 from neurogame._common.validation import reads_values
-from neurogame.coupling_products import Coupling, Factors, matvec, squared_matvec
+from neurogame.couplings import Coupling, LinearCoupling, from_factors, matvec, squared_matvec
 
 Method = Literal["mean_field", "tap"]
 _CG_STEPS = 40
 
 
-def at_fixed_point(
-    y: Tensor, spins: Tensor, gamma: Tensor, mask: Tensor | None, method: Method, *parts: Tensor
-) -> Float[Tensor, "... tokens"]:
-    """`spins`, with the gradient of the fixed point sent into the graph of y = tanh(h(spins)/γ).
-
-    Args:
-        y: one more update of the spins, whose graph reaches the parameters.
-        spins: the fixed point, without a graph.
-        gamma: temperature.
-        mask: True at real tokens; None: all are.
-        method: "mean_field" or "tap".
-        parts: the tensors of the coupling, see `coupling_products.factors`.
-    """
-    return _ImplicitGradient.apply(y, spins, gamma, mask, method, *parts)  # type: ignore[no-any-return]
-
-
-def stiffness(coupling: Coupling | Factors, gamma: Tensor, method: Method, s: Tensor, x: Tensor) -> Tensor:
+def stiffness(coupling: Coupling, gamma: Tensor, method: Method, s: Tensor, x: Tensor) -> Tensor:
     """(∂h/∂s) x: J x, and for TAP (J − diag(J²(1−s²))/γ + 2 diag(s) J² diag(s)/γ) x; symmetric."""
     Ax = matvec(coupling, x)
     if method == "tap":
@@ -44,7 +28,7 @@ def stiffness(coupling: Coupling | Factors, gamma: Tensor, method: Method, s: Te
     return Ax
 
 
-class _ImplicitGradient(torch.autograd.Function):
+class FixedPoint(torch.autograd.Function):
     """Passes `spins` on; sends the gradient of the fixed point into the graph of y = tanh(h(spins)/γ).
 
     s = y(s, θ) ⇒ ds = (I − ∂y/∂s)⁻¹ ∂y/∂θ dθ, ∂y/∂s = D A/γ with D = diag(1 − s²), A = ∂h/∂s symmetric.
@@ -55,6 +39,7 @@ class _ImplicitGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, _y: Tensor, spins: Tensor, gamma: Tensor, mask: Any, method: Any, *parts: Tensor) -> Tensor:
+        """`_y`: one more update, whose graph reaches the parameters; `parts`: the `couplings.factors` of J."""
         ctx.method = method
         ctx.save_for_backward(spins, gamma, mask, *parts)
         return spins.clone()
@@ -62,23 +47,25 @@ class _ImplicitGradient(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """w, which flows into y."""
         s, gamma, mask, *parts = ctx.saved_tensors
         if mask is not None:
             grad = grad * mask
-        w = grad if not parts else _adjoint(tuple(parts), gamma, mask, ctx.method, s, grad)
+        w = _adjoint(from_factors(parts), gamma, mask, ctx.method, s, grad)
         return (w, *[None] * (4 + len(parts)))
 
 
-def _adjoint(parts: Factors, gamma: Tensor, mask: Tensor | None, method: Method, s: Tensor, grad: Tensor) -> Tensor:
-    """w = (I − A D/γ)⁻¹ ḡ at the fixed point s; `parts` is a matrix alone, or the factors of an operator."""
+def _adjoint(J: Coupling, gamma: Tensor, mask: Tensor | None, method: Method, s: Tensor, grad: Tensor) -> Tensor:
+    """w = (I − A D/γ)⁻¹ ḡ at the fixed point s: by elimination for a matrix, by conjugate gradients for an operator."""
+    if J is None:
+        return grad
     root = (1.0 - s.square()).clamp(min=0.0).sqrt() / gamma.sqrt().unsqueeze(-1)
     if mask is not None:
         root = root * mask
-    coupling = parts if len(parts) > 1 else parts[0]
-    if isinstance(coupling, tuple):
-        x = _conjugate_gradients(coupling, gamma, method, s, root, root * grad)
+    if isinstance(J, LinearCoupling):
+        x = _conjugate_gradients(J, gamma, method, s, root, root * grad)
     else:
-        A = coupling
+        A = J
         if method == "tap":
             J2, g = A.square(), gamma[..., None, None]
             onsager = (J2 @ (1.0 - s.square()).unsqueeze(-1)).squeeze(-1)
@@ -86,11 +73,11 @@ def _adjoint(parts: Factors, gamma: Tensor, mask: Tensor | None, method: Method,
         M = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device) - root.unsqueeze(-1) * A * root.unsqueeze(-2)
         x = torch.linalg.solve(M, root * grad)
     # w = ḡ + A D w/γ; with root = √(D/γ) and x = root·w, A D w/γ = A (root x)
-    return grad + stiffness(coupling, gamma, method, s, root * x)
+    return grad + stiffness(J, gamma, method, s, root * x)
 
 
 def _conjugate_gradients(
-    parts: Factors, gamma: Tensor, method: Method, s: Tensor, root: Tensor, b: Float[Tensor, "... tokens"]
+    J: Coupling, gamma: Tensor, method: Method, s: Tensor, root: Tensor, b: Float[Tensor, "... tokens"]
 ) -> Float[Tensor, "... tokens"]:
     """x with (I − diag(root) A diag(root)) x = b, row by row; A = ∂h/∂s is never formed.
 
@@ -101,7 +88,7 @@ def _conjugate_gradients(
     p, rr = r, r.square().sum(-1, keepdim=True)
     goal = rr * (8.0 * torch.finfo(b.dtype).eps) ** 2
     for _ in range(_CG_STEPS):
-        Ap = p - root * stiffness(parts, gamma, method, s, root * p)
+        Ap = p - root * stiffness(J, gamma, method, s, root * p)
         pAp = (p * Ap).sum(-1, keepdim=True)
         active = (rr > goal) & (pAp > 0)
         if reads_values(b) and not bool(active.any()):

@@ -15,6 +15,7 @@ implicit function theorem, instead of through the unrolled iterations. The equat
 approximation of the Gibbs marginals, not a theorem about them: `exact.marginals` is the truth.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -33,14 +34,11 @@ from neurogame._common.validation import (
     mapped,
     reads_values,
 )
-from neurogame.coupling_products import Coupling as Coupling
-from neurogame.coupling_products import factors, flat, masked, matvec, squared_matvec
-from neurogame.couplings import LinearCoupling
+from neurogame.couplings import Coupling as Coupling
+from neurogame.couplings import LinearCoupling, factors, flat, from_factors, mask_tokens, matvec, squared_matvec
+from neurogame.implicit_gradient import FixedPoint
 from neurogame.implicit_gradient import Method as Method
-from neurogame.implicit_gradient import at_fixed_point
-from neurogame.spectrum import power_norms as power_norms
-from neurogame.spectrum import schatten_radius as schatten_radius
-from neurogame.spectrum import spectral_radius as spectral_radius
+from neurogame.spectrum import spectral_radius
 
 Gradient = Literal["implicit", "unrolled"]
 
@@ -54,6 +52,11 @@ class Problem:
     gamma: Float[Tensor, "..."]
     mask: Bool[Tensor, "... tokens"] | None
     method: Method
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Field, γ and the factors of the coupling: what a gradient may be asked for."""
+        return self.field, self.gamma, *factors(self.coupling)
 
     def local_field(self, s: Float[Tensor, "... tokens"]) -> Float[Tensor, "... tokens"]:
         """h(s)."""
@@ -88,7 +91,7 @@ class SpinState:
     def spectral_radius(self) -> Float[Tensor, "..."]:
         """ρ(J)/γ: below 1 the mean-field solution is unique and every start converges to it."""
         with torch.no_grad():
-            J = masked(self.problem.coupling, self.problem.mask)
+            J = mask_tokens(self.problem.coupling, self.problem.mask)
             return spectral_radius(J, self.spins) / self.problem.gamma
 
     @cached_property
@@ -177,29 +180,20 @@ def solve(
     if not tol > 0.0:
         raise ValueError(f"tol must be > 0, got {tol!r}")
     with full_precision(problem.field.device):
-        inputs = (problem.field, problem.gamma, *factors(problem.coupling))
-        if gradient == "unrolled" or mapped() or not kernels.needs_gradient(*inputs):
+        unrolled = gradient == "unrolled" or mapped() or not kernels.needs_gradient(*problem.tensors)
+        with nullcontext() if unrolled else torch.no_grad():
             spins, residual, iterations = _iterate(problem, damping, max_iter, tol)
-        else:
-            with torch.no_grad():
-                spins, residual, iterations = _iterate(problem, damping, max_iter, tol)
-            parts, new = factors(problem.coupling), problem.update(spins)
-            spins = at_fixed_point(new, spins, problem.gamma, problem.mask, problem.method, *parts)
+        if not unrolled:
+            parts, y = factors(problem.coupling), problem.update(spins)
+            spins = FixedPoint.apply(y, spins, problem.gamma, problem.mask, method, *parts)
     residual = residual.detach()
     return SpinState(spins, residual, iterations, residual < tol, problem)
 
 
-def unsolved(
+def spins_from_field(
     field: Float[Tensor, "... tokens"], gamma: float | Tensor, *, mask: Tensor | None = None, tol: float = 1e-4
 ) -> SpinState:
-    """s_i = J_i cut to [−1, 1]: mean field switched off; the residual says how far that is from a solution.
-
-    Args:
-        field: J_i, [..., tokens].
-        gamma: temperature > 0.
-        mask: True at real tokens; None: all are.
-        tol: residual below which it counts as converged.
-    """
+    """s_i = J_i cut to [−1, 1]: mean field switched off; the residual says how far that is from a solution."""
     problem = _problem(field, None, gamma, "mean_field", mask, validate=False)
     spins = problem.field.clamp(-1.0, 1.0)
     spins = spins if problem.mask is None else spins * problem.mask
@@ -209,13 +203,11 @@ def unsolved(
 
 def _iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
     """Spins, their undamped residual, and the number of updates each sequence took."""
-    tensors = (problem.field, problem.gamma, *factors(problem.coupling))
-    fixed = not kernels.needs_gradient(*tensors)
-    if fixed and exporting():
-        return _exported_iterate(problem, damping, max_iter, tol)
-    compiled = fixed and problem.method == "mean_field" and problem.coupling is not None
-    if compiled and kernels.available(*tensors):
-        return _compiled_iterate(problem, damping, max_iter, tol)
+    if not kernels.needs_gradient(*problem.tensors):
+        if exporting():
+            return _exported_iterate(problem, damping, max_iter, tol)
+        if problem.method == "mean_field" and problem.coupling is not None and kernels.available(*problem.tensors):
+            return _compiled_iterate(problem, problem.coupling, damping, max_iter, tol)
     s = torch.zeros_like(problem.field)
     new = problem.update(s)
     residual = (new - s).detach().abs().amax(-1)
@@ -234,20 +226,16 @@ def _iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tup
 
 def _exported_iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
     """The same as a loop of an exported graph; what a step reads of the problem goes in as arguments, no closure."""
-    is_masked = problem.mask is not None
-    constants = (problem.field, problem.gamma, *factors(problem.coupling))
-    constants = (problem.mask, *constants) if problem.mask is not None else constants
+    constants = problem.tensors if problem.mask is None else (problem.mask, *problem.tensors)
 
     def goes_on(t: Tensor, _: Tensor, __: Tensor, residual: Tensor, *___: Tensor) -> Tensor:
         return (t < max_iter) & (residual >= tol).any()
 
     def step(t: Tensor, s: Tensor, new: Tensor, residual: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
-        mask, rest = (given[0], given[1:]) if is_masked else (None, given)
-        field, gamma, *parts = rest
-        J = None if not parts else parts[0] if len(parts) == 1 else LinearCoupling(*parts)
+        mask, (field, gamma, *parts) = (None, given) if problem.mask is None else (given[0], given[1:])
         active = residual >= tol
         s = torch.where(active.unsqueeze(-1), s + damping * (new - s), s)
-        new = Problem(field, J, gamma, mask, problem.method).update(s)
+        new = Problem(field, from_factors(parts), gamma, mask, problem.method).update(s)
         return t + 1, s, new, torch.where(active, (new - s).abs().amax(-1), residual)
 
     s = torch.zeros(problem.field.shape, dtype=problem.field.dtype, device=problem.field.device)
@@ -257,13 +245,13 @@ def _exported_iterate(problem: Problem, damping: float, max_iter: int, tol: floa
     return s, residual, t.expand(residual.shape)
 
 
-def _compiled_iterate(problem: Problem, damping: float, max_iter: int, tol: float) -> tuple[Tensor, Tensor, Tensor]:
+def _compiled_iterate(
+    problem: Problem, coupling: Tensor | LinearCoupling, damping: float, max_iter: int, tol: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """`_iterate` for mean field in compiled loops: a row stops when it has converged."""
-    batch, n = problem.field.shape[:-1], problem.field.shape[-1]
-    field, gamma = problem.field.contiguous(), problem.gamma.contiguous()
-    assert problem.coupling is not None
-    sizes, J = flat(problem.coupling, batch)
-    mask = problem.mask
+    field, gamma, mask = problem.field.contiguous(), problem.gamma.contiguous(), problem.mask
+    batch, n = field.shape[:-1], field.shape[-1]
+    sizes, J = flat(coupling, batch)
     real = field if mask is None else mask.to(field.dtype).expand_as(field).contiguous()
     spins, residual, iterations = torch.empty_like(field), torch.empty_like(gamma), torch.empty_like(gamma)
     counts = (batch.numel(), n, *sizes, max_iter, int(mask is not None), torch.get_num_threads())
@@ -302,11 +290,8 @@ def _problem(
         raise ValueError(f"leading axes must broadcast to each other, got {shapes}") from None
     gamma = torch.as_tensor(gamma, dtype=dtype, device=field.device).expand(batch)
     field = field.to(dtype).expand(*batch, n)
-    if isinstance(coupling, Tensor):
-        coupling = coupling.to(dtype)
-    elif coupling is not None and coupling.dtype != dtype:
-        coupling = LinearCoupling(*(t.to(dtype) for t in coupling.factors))
+    coupling = from_factors(t.to(dtype) for t in factors(coupling))
     real = as_mask(mask, field.shape, field.device, validate)
     if method == "tap":  # spins that are 0 exert no force, but their variance 1 − s² would
-        coupling = masked(coupling, real)
+        coupling = mask_tokens(coupling, real)
     return Problem(field, coupling, gamma, real, method)

@@ -105,15 +105,10 @@ def walk(
     V: Tensor, order: Tensor, real: Tensor | None, f: Nonlinearity, anchor: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Δ_i and v of the predecessors of i in each order of arrival, and log p of that set as the paper has it."""
-    K, n = order.shape[-2:]
-    batch = V.shape[:-2]
+    batch, dim, (K, n) = V.shape[:-2], V.shape[-1], order.shape[-2:]
     order = order.expand(*batch, K, n)
     present = V.new_ones(*batch, n) if real is None else real.to(V.dtype).expand(*batch, n)
-    arrivals = (
-        V.unsqueeze(-3)
-        .expand(*batch, K, n, V.shape[-1])
-        .gather(-2, order.unsqueeze(-1).expand(*order.shape, V.shape[-1]))
-    )
+    arrivals = V.unsqueeze(-3).expand(*batch, K, n, dim).gather(-2, order.unsqueeze(-1).expand(*batch, K, n, dim))
     here = present.unsqueeze(-2).expand(*batch, K, n).gather(-1, order)
     S = arrivals.cumsum(-2)  # (..., samples, tokens, dim): the coalition after each arrival
     origin = V.new_zeros(batch)
@@ -152,13 +147,16 @@ def as_game(v: Game | Tensor, n: int) -> tuple[Game, torch.device]:
     return checked, torch.device("cpu")
 
 
-def toggle_game(game: Game, members: Bool[Tensor, "samples tokens"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Δ_i(C_k∖i), v(C_k∖i), v(C_k) and v(C_k with i toggled), each by evaluating the game."""
+def toggle_game(game: Game, members: Bool[Tensor, "samples tokens"]) -> Toggles:
+    """As `toggle`, with values in place of norms: each coalition and its n neighbours, by evaluating the game."""
     flip = torch.eye(members.shape[-1], dtype=torch.bool, device=members.device)
     u = game(members)  # (..., samples)
     w = game(members.unsqueeze(-2) ^ flip)  # (..., samples, tokens)
     delta = torch.where(members, u.unsqueeze(-1) - w, w - u.unsqueeze(-1))
-    return delta, torch.where(members, w, u.unsqueeze(-1)), u, w
+    inside = members.to(u.dtype)
+    return Toggles(
+        u, w, delta, (1.0 - 2.0 * inside).expand_as(w), inside.sum(-1).expand_as(u), torch.zeros_like(u[..., 0])
+    )
 
 
 def walk_game(game: Game, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -174,9 +172,9 @@ def walk_game(game: Game, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return after - before, before, log_p
 
 
-def pairs_game(game: Game, members: Tensor, u: Tensor, w: Tensor, gamma: Tensor | None) -> Tensor:
+def pairs_game(game: Game, members: Tensor, toggles: Toggles, gamma: Tensor | None) -> Tensor:
     """J_ij over the samples, one sample at a time, with a running log-sum-exp for the tilt."""
-    n, K = members.shape[-1], members.shape[-2]
+    (K, n), u, w = members.shape, toggles.norm, toggles.toggled
     i, j = torch.triu_indices(n, n, offset=1, device=members.device)
     flip = torch.zeros(i.shape[0], n, dtype=torch.bool, device=members.device)
     flip.scatter_(1, torch.stack([i, j], dim=1), value=True)

@@ -22,7 +22,7 @@ from neurogame._common.validation import check_choice
 
 Output = Literal["softmax", "sigmoid", "multi_label", "regression"]
 NOT = "not "
-NONE = "none"  # what a multi-label model says that finds no label
+NONE = "none"  # the prediction of a multi-label model without any label
 
 
 def output_of(config: Any) -> Output:
@@ -50,10 +50,6 @@ def output_of(config: Any) -> Output:
 def share_of(probabilities: Mapping[str, float], name: str) -> float:
     """The probability of a label, or of "not" a label.
 
-    Args:
-        probabilities: by label.
-        name: of a label, with or without "not".
-
     Example:
         >>> share_of({"toxic": 0.2}, "not toxic")
         0.8
@@ -62,12 +58,7 @@ def share_of(probabilities: Mapping[str, float], name: str) -> float:
 
 
 def direction(labels: tuple[str, ...], target: str, contrast: str | None = None) -> Float[Tensor, "labels"]:
-    """ℓ = logits @ direction: 1 at the target (−1 at what it is not), −1 at the contrast.
-
-    Args:
-        labels: names of the logits in order.
-        target: a label, or "not" a label.
-        contrast: another label.
+    """ℓ = logits @ direction: 1 at the target label (−1 for "not" a label), −1 at the contrast.
 
     Example:
         >>> direction(("yes", "no"), "yes", "no").tolist(), direction(("toxic",), "not toxic").tolist()
@@ -114,67 +105,46 @@ class Outputs:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """What can be explained."""
+        """The targets that an explanation can have."""
         return (*self.labels, *(NOT + name for name in self.labels)) if self.one_by_one else self.labels
 
     def centred(self, logits: Float[Tensor, "... labels"]) -> Float[Tensor, "... labels"]:
-        """Logits without what no answer depends on: the mean over labels that compete, nothing otherwise."""
+        """Logits minus their mean over labels, on which a softmax does not depend; other kinds as they are."""
         return logits - logits.mean(-1, keepdim=True) if self.kind == "softmax" else logits
 
     def probabilities(
         self, logits: Float[Tensor, "... labels"], temperature: float = 1.0
     ) -> Float[Tensor, "... labels"]:
-        """Of each label; of a regression the scores themselves, which are none."""
+        """The probability of each label; for a regression, the scores themselves."""
         if not self.decides:
             return logits
         return (logits / temperature).softmax(-1) if self.kind == "softmax" else (logits / temperature).sigmoid()
 
     def label(self, logits: Float[Tensor, "labels"]) -> str:
-        """What the model says: a label, "not" it, all labels of a multi-label model, or the name of the score."""
-        if self.kind == "softmax":
-            return self.labels[int(logits.argmax())]
+        """What the model predicts: a label, "not" it, all labels of a multi-label model, or the name of the score."""
         if self.kind == "multi_label":
             return ", ".join(name for name, z in zip(self.labels, logits.tolist(), strict=True) if z > 0) or NONE
         return self.target(logits)
 
     def target(self, logits: Float[Tensor, "labels"]) -> str:
-        """What is explained where none is asked for: the decision for the most probable label, or the first score."""
+        """The default target of an explanation: the decision about the most probable label, or the first score."""
         if not self.decides:
             return self.labels[0]
         best = self.labels[int(logits.argmax())]
         return best if self.kind == "softmax" or float(logits.max()) > 0 else NOT + best
 
-    def direction(self, target: str, contrast: str | None = None) -> Float[Tensor, "labels"]:
-        """ℓ = logits @ direction: 1 at the target (−1 at what it is not), −1 at the contrast."""
-        return direction(self.labels, target, contrast)
-
     def margin(
         self, logits: Float[Tensor, "... labels"], target: str, contrast: str | None = None
     ) -> Float[Tensor, "..."]:
-        """How far the decision for the target is kept, > 0 where it is: to the best other label, the contrast, or 0.
-
-        Args:
-            logits: [..., labels].
-            target: a label, or "not" a label.
-            contrast: another label.
-
-        Returns:
-            [...], in logits.
-        """
+        """By how much the logits decide for the target (> 0) or not: over the best other label, the contrast, or 0."""
         return (logits @ self.rivals(target, contrast).to(logits).mT).amin(-1)
 
     def rivals(self, target: str, contrast: str | None = None) -> Float[Tensor, "rivals labels"]:
-        """The margin as the least of some differences: margin(logits) = min_r rivals_r · logits."""
+        """The differences of logits of which the margin is the least: margin(logits) = min_r rivals_r · logits."""
         return _rivals(self, target, contrast)
 
     def decision(self, logits: Float[Tensor, "labels"], target: str, contrast: str | None = None) -> str:
-        """What is decided, among what the target and its contrast are about.
-
-        Args:
-            logits: [labels].
-            target: a label, or "not" a label.
-            contrast: another label.
-        """
+        """The decision: target or contrast; a label or "not" it where labels are decided one by one; else any label."""
         if contrast is not None:
             return target if float(self.margin(logits, target, contrast)) > 0 else contrast
         if self.one_by_one:
@@ -186,7 +156,7 @@ class Outputs:
 @lru_cache(maxsize=64)
 def _rivals(outputs: Outputs, target: str, contrast: str | None) -> Float[Tensor, "rivals labels"]:
     with torch.inference_mode(mode=False):  # or it could never take part in a backward pass
-        own = outputs.direction(target, contrast)
+        own = direction(outputs.labels, target, contrast)
         if contrast is not None or outputs.one_by_one:
             return own.unsqueeze(0)
         others = [i for i, name in enumerate(outputs.labels) if name != target]

@@ -17,27 +17,18 @@ def attention_bias(
     attn_mask: Tensor | None,
     is_causal: bool,
     like: Tensor,
-) -> tuple[Float[Tensor, "#batch #heads #queries tokens"] | None, Float[Tensor, "#batch #heads #queries"]]:
-    """What is added to the logits, −inf where a token is closed, and n_i, the players of each query.
+) -> Float[Tensor, "#batch #heads #queries tokens"] | None:
+    """What all masks together add to the logits, −inf where a token is closed; None: nothing.
 
-    Args:
-        shape: batch, heads, queries, tokens.
-        key_padding_mask: [batch, tokens], True where a token is padding; or numbers.
-        attn_mask: [queries, tokens] or [batch·heads, queries, tokens], True where a token is closed; or numbers.
-        is_causal: query i plays with tokens 0 … i.
-        like: a tensor of the dtype and device of the result.
-
-    Raises:
-        TypeError, ValueError: a mask of another type or shape.
+    `shape` is batch, heads, queries, tokens; the masks are those of `NeuroGameSelfAttention.forward`, and TypeError or
+    ValueError names one of another type or shape. The result has the dtype and device of `like`.
     """
     batch, heads, queries, tokens = shape
     biases = []
     if key_padding_mask is not None:
-        whole: tuple[int, ...] = (batch, tokens)
-        if tuple(key_padding_mask.shape) not in (whole, (tokens,) if batch == 1 else whole):
-            raise ValueError(
-                f"key_padding_mask must be [batch, tokens] = {list(whole)}, got {list(key_padding_mask.shape)}"
-            )
+        given = list(key_padding_mask.shape)
+        if given != [batch, tokens] and not (batch == 1 and given == [tokens]):
+            raise ValueError(f"key_padding_mask must be [batch, tokens] = {[batch, tokens]}, got {given}")
         biases.append(as_bias("key_padding_mask", key_padding_mask, like).reshape(batch, 1, 1, tokens))
     if attn_mask is not None:
         if tuple(attn_mask.shape) not in ((queries, tokens), (batch * heads, queries, tokens)):
@@ -48,10 +39,9 @@ def attention_bias(
         lead = (1, 1) if attn_mask.dim() == 2 else (batch, heads)
         biases.append(as_bias("attn_mask", attn_mask, like).reshape(*lead, queries, tokens))
     if is_causal:
-        after = torch.ones(queries, tokens, dtype=torch.bool, device=like.device).triu(1)
-        biases.append(as_bias("", after, like)[None, None])
-    bias = sum(biases[1:], start=biases[0]) if biases else None
-    return bias, count_players(bias, tokens, like)
+        later = torch.ones(queries, tokens, dtype=torch.bool, device=like.device).triu(1)
+        biases.append(as_bias("is_causal", later, like)[None, None])
+    return sum(biases[1:], start=biases[0]) if biases else None
 
 
 def count_players(
@@ -63,7 +53,7 @@ def count_players(
     return (bias.detach() > CLOSED).sum(-1).clamp(min=1).to(like.dtype)
 
 
-def playing(
+def player_mask(
     bias: Float[Tensor, "#batch #heads #queries tokens"] | None,
 ) -> Bool[Tensor, "#batch #heads #queries tokens"] | None:
     """Who plays for whom; None: all tokens."""
@@ -83,7 +73,7 @@ def as_bias(name: str, mask: Tensor, like: Tensor) -> Tensor:
     return like.new_zeros(mask.shape).masked_fill(mask, -torch.inf)
 
 
-def padded(x: Tensor) -> tuple[Tensor, Bool[Tensor, "batch tokens"] | None]:
+def pad_nested(x: Tensor) -> tuple[Tensor, Bool[Tensor, "batch tokens"] | None]:
     """A nested tensor as [batch, tokens, dim] with zeros, and True at them; None for a tensor that is not nested."""
     if not x.is_nested:
         return x, None

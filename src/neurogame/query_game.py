@@ -17,8 +17,9 @@ sigmoid self-attention. The couplings have rank d: an update is two products, as
 The functions here know neither masks by name nor parameters: `self_attention` has those.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import Function
@@ -139,7 +140,7 @@ class QueryGame:
         """
         learned = self.bias is not None and self.bias.requires_grad
         if not (dropout or need_weights or learned or transformed()):
-            return _Blocks.apply(self.q, self.G, V, self.strength, self.price, self.bias, self.iterations), None
+            return _Blocks.apply(V, self.q, self.G, self.strength, self.price, self.bias, self.iterations), None
         alpha = self.weights()
         out = (functional.dropout(alpha, dropout) if dropout else alpha) @ V
         return out, alpha if need_weights else None
@@ -157,190 +158,142 @@ class _Blocks(Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        G: Tensor,
-        V: Tensor,
-        strength: Tensor | None,
-        price: Tensor,
-        bias: Tensor | None,
-        iterations: int,
-    ) -> Tensor:
-        ctx.save_for_backward(q, G, V, strength, price, bias)
-        ctx.iterations = iterations
+    def forward(ctx: Any, V: Tensor, q: Tensor, G: Tensor, *rest: Any) -> Tensor:
+        ctx.iterations = rest[-1]
+        ctx.save_for_backward(V, q, G, *rest[:-1])
         # Laid out as the projection after it reads: the heads of a token side by side.
         out = V.new_empty(q.shape[0], q.shape[2], q.shape[1], V.shape[-1]).transpose(1, 2)
-        for block in _blocks(q, G):
-            part = _Block(block, q, G, V, strength, price, bias)
-            part.store(out, torch.bmm(part.last(iterations), part.V))
+        for block in _blocks(QueryGame(q, G, *rest), V):
+            alphas, _ = block.updates(keep=False)
+            out[block.entries, :, block.rows] = torch.bmm(alphas[-1], block.V).unflatten(0, block.shape)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        V, q, G, strength, price, bias = inputs = ctx.saved_tensors
+        game = QueryGame(q, G, strength, price, bias, ctx.iterations)
         with full_precision(grad.device):  # backward() may run inside a caller's autocast
             if torch.is_grad_enabled():  # create_graph=True: second derivatives, by the plain path
-                return _plain_gradient(ctx.saved_tensors, ctx.iterations, grad, ctx.needs_input_grad)
-            return _Blocks._gradient(ctx.saved_tensors, ctx.iterations, grad)
-
-    @staticmethod
-    def _gradient(inputs: Any, iterations: int, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient, block by block, each of which computes its α once more."""
-        q, G, V, strength, price, bias = inputs
-        dq, dG, dV = torch.empty_like(q), torch.zeros_like(G), torch.zeros_like(V)
-        dstrength = None if strength is None else torch.zeros_like(strength)
-        dprice = price.new_zeros(q.shape[0], *price.shape[1:])  # summed over the batch where one price serves all
-        for block in _blocks(q, G):
-            _Block(block, q, G, V, strength, price, bias).gradient(iterations, grad, dq, dG, dV, dstrength, dprice)
-        return dq, dG, dV, dstrength, dprice.sum_to_size(price.shape), None, None
+                needed = ctx.needs_input_grad
+                wanted = [x for x, need in zip(inputs, needed, strict=False) if need]
+                slopes = iter(torch.autograd.grad(game.weights() @ V, wanted, grad, create_graph=True))
+                return tuple(next(slopes) if need else None for need in needed)
+            d_strength = None if strength is None else torch.zeros_like(strength)
+            d_price = price.new_zeros(q.shape[0], *price.shape[1:])
+            slope = _Gradient(torch.zeros_like(V), torch.empty_like(q), torch.zeros_like(G), d_strength, d_price)
+            for block in _blocks(game, V):
+                block.add_gradient(grad, slope)
+        return (*slope[:4], d_price.sum_to_size(price.shape), None, None)
 
 
-def _plain_gradient(inputs: Any, iterations: int, grad: Tensor, needed: Any) -> tuple[Tensor | None, ...]:
-    """The gradient as a differentiable function of inputs and `grad`."""
-    q, G, V, strength, price, bias = inputs
-    out = QueryGame(q, G, strength, price, bias, iterations).weights() @ V
-    wanted = [i for i, one in enumerate(inputs) if needed[i] and one is not None]
-    gradients: list[Tensor | None] = [None] * 7
-    for i, one in zip(
-        wanted, torch.autograd.grad(out, [inputs[i] for i in wanted], grad, create_graph=True), strict=True
-    ):
-        gradients[i] = one
-    return tuple(gradients)
+class _Gradient(NamedTuple):
+    """Of what a block is made of; that of the price has a batch axis even where one price serves all."""
+
+    V: Tensor
+    q: Tensor
+    G: Tensor
+    strength: Tensor | None
+    price: Tensor
 
 
-def _blocks(q: Tensor, G: Tensor) -> list[tuple[slice, slice]]:
-    """(batch entries, queries) such that a block has about _BLOCK weights, or one query."""
-    batch, heads, queries = q.shape[:3]
+def _blocks(game: QueryGame, V: Tensor) -> Iterator["_Block"]:
+    """Blocks of batch entries and queries, each with about _BLOCK weights, or one query."""
+    batch, heads, queries = game.q.shape[:3]
     if not queries:
-        return []
-    row = heads * G.shape[-2]  # weights of one query
+        return
+    row = heads * game.G.shape[-2]  # weights of one query
     entries = max(1, _BLOCK // max(1, row * queries))
     rows = queries if entries > 1 else max(1, _BLOCK // max(1, row))
     rows = -(-queries // -(-queries // rows))  # as many blocks, of one size
-    return [
-        (slice(b, min(b + entries, batch)), slice(i, min(i + rows, queries)))
-        for b in range(0, batch, entries)
-        for i in range(0, queries, rows)
-    ]
+    for b in range(0, batch, entries):
+        for i in range(0, queries, rows):
+            yield _Block(game, V, slice(b, min(b + entries, batch)), slice(i, min(i + rows, queries)))
 
 
 class _Block:
     """The tensors of one block, with batch entries and heads on one axis: [batch·heads, queries or tokens, …]."""
 
-    def __init__(
-        self,
-        block: tuple[slice, slice],
-        q: Tensor,
-        G: Tensor,
-        V: Tensor,
-        strength: Tensor | None,
-        price: Tensor,
-        bias: Tensor | None,
-    ) -> None:
-        entries, rows = self.block = block
-        self.shape = (entries.stop - entries.start, q.shape[1])
-        self.scale = q.shape[-1] ** -0.5
-        self.q, self.G, self.V = q[entries, :, rows].flatten(0, 1), G[entries].flatten(0, 1), V[entries].flatten(0, 1)
-        self.omega = None if strength is None else strength.repeat(self.shape[0])[:, None, None]
-        self.closed = self._cut(-price.unsqueeze(-1), bias)
-        self.own: Tensor | None = None
-        if self.omega is not None:
-            self.own = 0.5 * self.scale * self.omega * self.G.square().sum(-1).unsqueeze(-2)
+    def __init__(self, game: QueryGame, V: Tensor, entries: slice, rows: slice) -> None:
+        self.entries, self.rows, self.iterations = entries, rows, game.iterations
+        self.shape = (entries.stop - entries.start, game.q.shape[1])
+        self.scale = game.q.shape[-1] ** -0.5
+        self.q, self.G = game.q[entries, :, rows].flatten(0, 1), game.G[entries].flatten(0, 1)
+        self.V = V[entries].flatten(0, 1)
+        closed = self._cut(-game.price.unsqueeze(-1))  # −μ + bias, on those axes on which they differ
+        closed = closed if game.bias is None else closed + self._cut(game.bias)
+        self.closed = closed.expand(*self.shape, *closed.shape[2:]).flatten(0, 1)
+        self.coupled: tuple[Tensor, Tensor] | None = None  # ω, and ω‖G_j‖²/(2√d)
+        if game.strength is not None:
+            omega = game.strength.repeat(self.shape[0])[:, None, None]
+            self.coupled = omega, 0.5 * self.scale * omega * self.G.square().sum(-1).unsqueeze(-2)
 
-    def _cut(self, price: Tensor, bias: Tensor | None) -> Tensor:
-        """−μ + bias of this block, as far as they differ: [batch·heads or 1, queries or 1, tokens or 1]."""
-        entries, rows = self.block
-        parts = []
-        for part in (price, bias):
-            if part is not None:
-                part = part[entries] if part.shape[0] > 1 else part
-                parts.append(part[:, :, rows] if part.shape[2] > 1 else part)
-        total = sum(parts[1:], start=parts[0])
-        return total.expand(*self.shape, *total.shape[2:]).flatten(0, 1)
+    def _cut(self, x: Tensor) -> Tensor:
+        """[batch or 1, heads or 1, queries or 1, …] of this block."""
+        x = x[self.entries] if x.shape[0] > 1 else x
+        return x[:, :, self.rows] if x.shape[2] > 1 else x
 
-    def last(self, iterations: int) -> Tensor:
-        """A_T."""
-        A, _ = self.updates(iterations, keep=False)
-        return A[0]
-
-    def updates(self, iterations: int, *, keep: bool = True) -> tuple[list[Tensor], list[Tensor]]:
+    def updates(self, *, keep: bool = True) -> tuple[list[Tensor], list[Tensor]]:
         """A_1 … A_T (or A_T alone), and A_1 G … A_{T−1} G."""
         alphas: list[Tensor] = [self._sigmoid(self.q, None)]
         products: list[Tensor] = []
-        for _ in range(iterations - 1 if self.omega is not None else 0):
-            AG = torch.bmm(alphas[-1], self.G)
-            new = self._sigmoid(torch.addcmul(self.q, self.omega, AG), alphas[-1])  # type: ignore[arg-type]
-            alphas, products = ([*alphas, new], [*products, AG]) if keep else ([new], [])
+        if self.coupled is not None:
+            for _ in range(self.iterations - 1):
+                AG = torch.bmm(alphas[-1], self.G)
+                new = self._sigmoid(torch.addcmul(self.q, self.coupled[0], AG), alphas[-1])
+                alphas, products = ([*alphas, new], [*products, AG]) if keep else ([new], [])
         return alphas, products
 
     def _sigmoid(self, x: Tensor, A: Tensor | None) -> Tensor:
         """σ(x Gᵀ/√d + own ∘ (1 − 2A) + closed), in place on the product."""
-        constant = self.closed if self.own is None else self.closed + self.own
+        constant = self.closed if self.coupled is None else self.closed + self.coupled[1]
         if constant.shape[1] > 1 and constant.shape[2] > 1:
             S = torch.bmm(x * self.scale, self.G.mT).add_(constant)
         else:
             S = torch.baddbmm(constant, x, self.G.mT, alpha=self.scale)
-        if A is not None:
-            S.addcmul_(A, self.own, value=-2.0)  # type: ignore[arg-type]
+        if A is not None and self.coupled is not None:
+            S.addcmul_(A, self.coupled[1], value=-2.0)
         return S.sigmoid_()
 
-    def store(self, out: Tensor, values: Tensor) -> None:
-        """Put [batch·heads, queries, width] where it belongs in [batch, heads, queries, width]."""
-        entries, rows = self.block
-        out[entries, :, rows] = values.unflatten(0, self.shape)
-
-    def gradient(
-        self,
-        iterations: int,
-        grad: Tensor,
-        dq: Tensor,
-        dG: Tensor,
-        dV: Tensor,
-        dstrength: Tensor | None,
-        dprice: Tensor,
-    ) -> None:
+    def add_gradient(self, grad: Tensor, into: _Gradient) -> None:
         """Add what this block contributes to the gradients; the formulas are in `_Blocks`."""
-        entries, rows = self.block
-        updates, products = self.updates(iterations)
-        dO = grad[entries, :, rows].flatten(0, 1)
+        alphas, products = self.updates()
+        dO = grad[self.entries, :, self.rows].flatten(0, 1)
         dA = torch.bmm(dO, self.V.mT)
-        dV[entries] += torch.bmm(updates[-1].mT, dO).unflatten(0, self.shape)
-        total_q, total_G = torch.zeros_like(self.q), torch.zeros_like(self.G)
-        own_sum = None if self.own is None else torch.zeros_like(self.own)  # Σ_i dS (1 − 2A): the gradient of `own`
-        while updates:
-            dS = torch.ops.aten.sigmoid_backward(dA, updates.pop())
-            self._add_price(dprice, dS)
-            dx = torch.bmm(dS, self.G).mul_(self.scale)
-            total_q += dx
-            if own_sum is not None:
-                own_sum += dS.sum(1, keepdim=True)
-            if not updates:  # the first update: x = q
-                total_G.baddbmm_(dS.mT, self.q, alpha=self.scale)
-                break
-            assert self.omega is not None
-            assert own_sum is not None
-            assert dstrength is not None
-            A, AG = updates[-1], products.pop()
-            total_G.baddbmm_(dS.mT, torch.addcmul(self.q, self.omega, AG), alpha=self.scale)
-            own_sum -= 2.0 * (dS * A).sum(1, keepdim=True)
-            dstrength += (dx * AG).sum((1, 2)).unflatten(0, self.shape).sum(0)
-            dR = dx.mul_(self.omega)
-            total_G.baddbmm_(A.mT, dR)
-            dA = torch.bmm(dR, self.G.mT).addcmul_(dS, self.own, value=-2.0)  # type: ignore[arg-type]
-        if own_sum is not None:
-            assert self.omega is not None
-            assert dstrength is not None
-            norms = 0.5 * self.scale * self.G.square().sum(-1)
-            dstrength += (own_sum.squeeze(1) * norms).sum(-1).unflatten(0, self.shape).sum(0)
-            total_G += self.scale * self.omega * own_sum.mT * self.G
-        dq[entries, :, rows] = total_q.unflatten(0, self.shape)
-        dG[entries] += total_G.unflatten(0, self.shape)
-
-    def _add_price(self, dprice: Tensor, dS: Tensor) -> None:
-        """−Σ_j dS_ij, summed over the queries where one price serves all of them."""
-        entries, rows = self.block
-        total = -dS.sum(-1).unflatten(0, self.shape)
-        if dprice.shape[2] > 1:
-            dprice[entries, :, rows] += total
+        into.V[self.entries] += torch.bmm(alphas[-1].mT, dO).unflatten(0, self.shape)
+        dq, dG = torch.zeros_like(self.q), torch.zeros_like(self.G)
+        if self.coupled is None:
+            self._add_update(torch.ops.aten.sigmoid_backward(dA, alphas.pop()), self.q, dq, dG, into)
         else:
-            dprice[entries] += total.sum(-1, keepdim=True)
+            (omega, own), d_omega = self.coupled, into.strength
+            assert d_omega is not None
+            d_own = torch.zeros_like(own)  # Σ_i dS (1 − 2A)
+            while alphas:
+                dS = torch.ops.aten.sigmoid_backward(dA, alphas.pop())
+                d_own += dS.sum(1, keepdim=True)
+                AG = products.pop() if products else None  # the first update: x = q
+                x = self.q if AG is None else torch.addcmul(self.q, omega, AG)
+                dx = self._add_update(dS, x, dq, dG, into)
+                if AG is not None:
+                    A = alphas[-1]
+                    d_own -= 2.0 * (dS * A).sum(1, keepdim=True)
+                    d_omega += (dx * AG).sum((1, 2)).unflatten(0, self.shape).sum(0)
+                    dR = dx.mul_(omega)
+                    dG.baddbmm_(A.mT, dR)
+                    dA = torch.bmm(dR, self.G.mT).addcmul_(dS, own, value=-2.0)
+            norms = 0.5 * self.scale * self.G.square().sum(-1)
+            d_omega += (d_own.squeeze(1) * norms).sum(-1).unflatten(0, self.shape).sum(0)
+            dG += self.scale * omega * d_own.mT * self.G
+        into.q[self.entries, :, self.rows] = dq.unflatten(0, self.shape)
+        into.G[self.entries] += dG.unflatten(0, self.shape)
+
+    def _add_update(self, dS: Tensor, x: Tensor, dq: Tensor, dG: Tensor, into: _Gradient) -> Tensor:
+        """Add to dq, dG and the price's gradient what S = x Gᵀ/√d − μ passes on; returns dx."""
+        d_price = -dS.sum(-1).unflatten(0, self.shape)
+        if into.price.shape[2] > 1:
+            into.price[self.entries, :, self.rows] += d_price
+        else:  # one price serves all queries
+            into.price[self.entries] += d_price.sum(-1, keepdim=True)
+        dx = torch.bmm(dS, self.G).mul_(self.scale)
+        dq += dx
+        dG.baddbmm_(dS.mT, x, alpha=self.scale)
+        return dx

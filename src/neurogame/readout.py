@@ -23,7 +23,7 @@ themselves are classified, so their values are about the decision. `spins = "gat
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -33,8 +33,8 @@ from torch import nn
 from neurogame import exact, ising, kernels, sampling
 from neurogame._common.types import Bool, Float, Int, Shaped, Tensor
 from neurogame._common.validation import check_choice, check_count, full_precision
-from neurogame.couplings import pair_couplings
 from neurogame.game import safe_sqrt
+from neurogame.interactions import pair_couplings
 from neurogame.marginals import toggle
 from neurogame.values import Mean, estimate, l1_normalise
 
@@ -62,26 +62,14 @@ class GameTerms:
         return _norm(a + self.V.sum(-2)) - _norm(a)
 
     def of(self, members: Shaped[Tensor, "batch coalitions players"]) -> Float[Tensor, "batch coalitions heads"]:
-        """v_h(C) for each row of `members`, 1 where a player is in C.
-
-        Args:
-            members: [batch, coalitions, players], bool or 0/1.
-
-        Returns:
-            [batch, coalitions, heads].
-        """
+        """v_h(C) for each row of `members`: bool or 0/1, 1 where a player is in C."""
         S = torch.einsum("bcp,bhpd->bchd", members.to(self.V.dtype), self.V)
         a = self.anchor.unsqueeze(1)
         return _norm(a + S) - _norm(a)
 
-    def rows(self, some: Int[Tensor, "rows"]) -> "GameTerms":
+    def rows(self, rows: Int[Tensor, "rows"]) -> "GameTerms":
         """The games of some texts of the batch."""
-        alpha = None if self.alpha is None else self.alpha[some]
-        return replace(self, V=self.V[some], anchor=self.anchor[some], alpha=alpha)
-
-    def merged(self, members: Float[Tensor, "units players"]) -> "GameTerms":
-        """The same games with units of players as players: all pieces of a word at once."""
-        return replace(self, V=members.to(self.V) @ self.V, alpha=None)
+        return GameTerms(self.V[rows], self.anchor[rows], None if self.alpha is None else self.alpha[rows])
 
 
 def _norm(S: Float[Tensor, "... dim"]) -> Float[Tensor, "..."]:
@@ -142,12 +130,12 @@ def label_values(
     if n <= most:
         nothing = torch.zeros(len(R), n, dtype=torch.float64, device=V.device)
         none = (nothing, nothing, nothing.new_zeros(len(R), n, n))
-        numbers = exact.all_values(_enumerated(V, anchor, R)) if n else none
+        numbers = exact.all_values(_value_table(V, anchor, R)) if n else none
         return LabelValues(*numbers, nothing, nothing, exact=True, samples=1 << n)
-    return _sampled(V.contiguous(), anchor, R, samples + samples % 2, generator)
+    return _sample_values(V.contiguous(), anchor, R, samples + samples % 2, generator)
 
 
-def _sampled(
+def _sample_values(
     V: Float[Tensor, "heads players dim"],
     anchor: Float[Tensor, "heads dim"],
     R: Float[Tensor, "labels heads"],
@@ -156,35 +144,29 @@ def _sampled(
 ) -> LabelValues:
     """`values.estimate` with couplings "pairs", of which only the sums over heads are kept."""
     source, n = sampling.source_of(generator, V.device), V.shape[1]
-    laws = [sampling.drawn(sampling.paired, source, V.device, law, 1, samples, n).members[0] for law in LAWS]
+    laws = [sampling.draw(sampling.paired, source, V.device, law, 1, samples, n)[0] for law in LAWS]
     with full_precision(V.device):
-        compiled = not kernels.needs_gradient(V, anchor, R) and kernels.available(V, anchor, R)
-        *deltas, J = (_compiled_sums if compiled else _sums)(V, anchor, R, laws)
+        *deltas, J = _sums_over_heads(V, anchor, R, laws)
         phi, beta = (Mean.of(delta, None, is_paired=True) for delta in deltas)
         total = R @ (_norm(anchor + V.sum(1)) - _norm(anchor))
         size = (R.abs().unsqueeze(-1) * V.norm(dim=-1)).sum(1)  # (labels, players)
-        phi = balanced(phi, total, size)
+        phi = balance(phi, total, size)
     phi_value, beta_value, J, phi_se, beta_se = (x.double() for x in (phi.value, beta.value, J, phi.se, beta.se))
     return LabelValues(phi_value, beta_value, J, phi_se, beta_se, exact=False, samples=samples)
 
 
-def _sums(
+def _sums_over_heads(
     V: Tensor, anchor: Tensor, R: Tensor, laws: list[Bool[Tensor, "samples players"]]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """R times the contributions in draws of Shapley's and of Banzhaf's law, and R times the couplings of the latter.
 
-    [labels, samples, players] twice, and [labels, players, players].
+    [labels, samples, players] twice, and [labels, players, players]. The compiled loops keep nothing of single heads.
     """
-    alone, both = toggle(V, laws[0], None, anchor, lean=True), toggle(V, laws[1], None, anchor)
-    of_heads = (alone.delta, both.delta, pair_couplings(V, both, "identity", None))
-    phi, beta, J = ((R @ x.flatten(1)).unflatten(-1, x.shape[1:]) for x in of_heads)
-    return phi, beta, J
-
-
-def _compiled_sums(
-    V: Tensor, anchor: Tensor, R: Tensor, laws: list[Bool[Tensor, "samples players"]]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`_sums` in compiled loops, which keep nothing of single heads."""
+    if kernels.needs_gradient(V, anchor, R) or not kernels.available(V, anchor, R):
+        alone, both = toggle(V, laws[0], None, anchor, lean=True), toggle(V, laws[1], None, anchor)
+        of_heads = (alone.delta, both.delta, pair_couplings(V, both, "identity", None))
+        phi, beta, J = ((R @ x.flatten(1)).unflatten(-1, x.shape[1:]) for x in of_heads)
+        return phi, beta, J
     (heads, n, dim), labels, samples = V.shape, len(R), len(laws[0])
     phi, beta = (V.new_zeros(_PARTS, labels, n, samples) for _ in LAWS)
     J, members = V.new_zeros(_PARTS, labels, n, n), torch.stack(laws)
@@ -193,7 +175,7 @@ def _compiled_sums(
     return phi.sum(0).mT, beta.sum(0).mT, J.sum(0)
 
 
-def _enumerated(
+def _value_table(
     V: Float[Tensor, "heads players dim"], anchor: Float[Tensor, "heads dim"], R: Float[Tensor, "labels heads"]
 ) -> Float[Tensor, "labels coalitions"]:
     """R v(C) for all 2ⁿ coalitions, float64: sums over the first and over the other half of the players, added up."""
@@ -203,24 +185,17 @@ def _enumerated(
     second = (high @ V[:, half:]).mT  # (heads, dim, 2^(n − half)), whose players are the high bits
     table = R.new_zeros(len(R), 1 << n)
     step = max(1, _BLOCK // (V.shape[2] << n))  # heads that fit the cache
-    for some in (slice(h, h + step) for h in range(0, len(V), step)):
-        S = second[some].unsqueeze(-1) + first[some].unsqueeze(-2)  # (heads, dim, 2^(n − half), 2^half)
-        table += R[:, some] @ _norm(S.movedim(1, -1)).flatten(1)
+    for heads in (slice(h, h + step) for h in range(0, len(V), step)):
+        S = second[heads].unsqueeze(-1) + first[heads].unsqueeze(-2)  # (heads, dim, 2^(n − half), 2^half)
+        table += R[:, heads] @ _norm(S.movedim(1, -1)).flatten(1)
     return (table - (R @ _norm(anchor)).unsqueeze(-1)).double()
 
 
-def balanced(phi: Mean, total: Float[Tensor, "..."], size: Float[Tensor, "... players"]) -> Mean:
+def balance(phi: Mean, total: Float[Tensor, "..."], size: Float[Tensor, "... players"]) -> Mean:
     """φ_i − b_i (Σφ − total), b_i = size_i/Σ size: the sum of all shares is known, so their common error can go.
 
-    It stays unbiased and linear in the game, and 0 for a player of size 0; the shares become efficient.
-
-    Args:
-        phi: estimates from draws.
-        total: Σφ as it is known, [...].
-        size: how much of the common error each player takes, [..., players], ≥ 0.
-
-    Returns:
-        The same estimates, which now add up.
+    It stays unbiased and linear in the game, and 0 for a player of size 0; the shares become efficient. `size` ≥ 0 says
+    how much of the common error each player takes.
     """
     excess = phi.delta.sum(-1, keepdim=True) - total[..., None, None]  # (..., samples, 1): of mean zero
     b = size / size.sum(-1, keepdim=True).clamp(min=torch.finfo(size.dtype).tiny)
@@ -252,27 +227,26 @@ class ReadoutOutput:
     @cached_property
     def label_shapley(self) -> Float[Tensor, "batch labels tokens"]:
         """φ^c_i, 0 where a token is no player; Σ_i φ^c_i = logit_c − base_c."""
-        return self._spread([row.shapley for row in self.labels])
+        return self._over_tokens("shapley")
 
     @cached_property
     def label_banzhaf(self) -> Float[Tensor, "batch labels tokens"]:
         """β^c_i."""
-        return self._spread([row.banzhaf for row in self.labels])
+        return self._over_tokens("banzhaf")
 
     @cached_property
     def label_coupling(self) -> Float[Tensor, "batch labels tokens tokens"]:
         """J^c_ij."""
-        return self._spread([_spread(row.coupling.mT, at).mT for row, at in zip(self.labels, self.real, strict=True)])
+        return self._over_tokens("coupling")
 
-    def _spread(self, rows: list[Tensor]) -> Tensor:
-        """Numbers of players as numbers of all tokens, on the last axis."""
-        return torch.stack([_spread(row, at) for row, at in zip(rows, self.real, strict=True)])
-
-
-def _spread(row: Float[Tensor, "... players"], at: Bool[Tensor, "tokens"]) -> Float[Tensor, "... tokens"]:
-    spread = row.new_zeros(*row.shape[:-1], len(at))
-    spread[..., at] = row
-    return spread
+    def _over_tokens(self, name: str) -> Tensor:
+        """A field of all `labels`, with an entry for every token (or pair of tokens) instead of every player."""
+        rows = []
+        for values, at in zip(self.labels, self.real, strict=True):
+            x = getattr(values, name)
+            where = at if x.dim() == 2 else at.unsqueeze(-1) & at
+            rows.append(x.new_zeros(len(x), *where.shape).masked_scatter(where, x))
+        return torch.stack(rows)
 
 
 class Mixing(nn.Module):

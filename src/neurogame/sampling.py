@@ -11,43 +11,33 @@ equal strata of (0, ½) — the complements cover (½, 1) — removes most of th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal
 
 import torch
 
 from neurogame._common.types import Bool, Float, Int, Tensor
 
 Law = Literal["shapley", "banzhaf"]
-T = TypeVar("T")
 
 
 class Drawing:
-    """A source of draws that is no seed: it hands out coalitions that it has; see `export.graph`."""
+    """A source of stored draws, in place of a seed; see `export.graph`."""
 
-    def drawn(self, what: Callable[..., T], device: torch.device, *arguments: Any) -> T:
-        """The draw of `what(seed, *arguments)`, see `drawn`."""
+    def draw(self, what: Callable[..., Tensor], device: torch.device, *arguments: Any) -> Tensor:
+        """The draw of `what(seed, *arguments)`, see `draw`."""
         raise NotImplementedError
 
 
 Randomness = torch.Generator | Tensor | int | Drawing | None
-Source = Tensor | Drawing | None  # the same once it is ready to be drawn from
+Source = Tensor | Drawing | None  # what `draw` takes: a seed, stored draws, or None for the fixed seed
 
 FIXED_SEED = 20260325  # evaluation without a generator: the same draws in every process
 _STREAMS = {"strata": 1, "shapley": 2, "banzhaf": 3, "permutations": 4, "probes": 5, "exchange": 6}
-_SHARED = 64  # draws of the fixed seed are remembered for multiples of so many tokens
+_SHARED = 64  # draws of the fixed seed are cached for multiples of so many tokens
 _LOW = 0xFFFFFFFF
 _ODD = 0x45D9F3B  # an odd 27-bit multiplier: products of 32-bit words stay below 2**63, so nothing overflows
 _STEP = 0x1E3779B1  # spreads consecutive counters over the word before they are mixed in
-
-
-@dataclass(frozen=True)
-class Draws:
-    """Coalitions [heads, samples, tokens]; if `paired`, sample k + samples/2 is the complement of sample k."""
-
-    members: Bool[Tensor, "heads samples tokens"]
-    paired: bool
 
 
 def seed_of(source: torch.Generator | Tensor | int | None, device: torch.device) -> Int[Tensor, ""]:
@@ -63,12 +53,12 @@ def seed_of(source: torch.Generator | Tensor | int | None, device: torch.device)
 
 
 def source_of(generator: Randomness, device: torch.device) -> Source:
-    """What the draws of a call come from: one seed for all of them; None, the fixed one; or a `Drawing`."""
+    """What the draws of a call come from: one seed for all of them, None (the fixed seed), or a `Drawing`."""
     return generator if generator is None or isinstance(generator, Drawing) else seed_of(generator, device)
 
 
-def drawn(what: Callable[..., T], source: Source, device: torch.device, *arguments: Any) -> T:
-    """`what(seed, *arguments)`; for the fixed seed (`source` None) cached, since evaluation asks for it again.
+def draw(what: Callable[..., Tensor], source: Source, device: torch.device, *arguments: Any) -> Tensor:
+    """`what(seed, *arguments)`; cached for the fixed seed (`source` None), which every evaluation uses.
 
     Args:
         what: `paired`, `independent`, `permutations`, `probes` or `keys`.
@@ -77,18 +67,17 @@ def drawn(what: Callable[..., T], source: Source, device: torch.device, *argumen
         arguments: of `what`, without the seed.
     """
     if isinstance(source, Drawing):
-        return source.drawn(what, device, *arguments)
-    if source is None and not torch.compiler.is_compiling():
-        if what is paired:  # a draw does not depend on how many tokens follow: texts of all lengths share one
-            *rest, tokens = arguments
-            wide = cast("Draws", _remembered(what, device, *rest, -(-tokens // _SHARED) * _SHARED))
-            return cast("T", replace(wide, members=wide.members[..., :tokens]))
-        return cast("T", _remembered(what, device, *arguments))
-    return what(seed_of(source, device), *arguments)
+        return source.draw(what, device, *arguments)
+    if source is not None or torch.compiler.is_compiling():
+        return what(seed_of(source, device), *arguments)
+    if what is paired:  # a draw does not depend on how many tokens follow: texts of all lengths share one
+        *rest, tokens = arguments
+        return _cached(what, device, *rest, -(-tokens // _SHARED) * _SHARED)[..., :tokens]
+    return _cached(what, device, *arguments)
 
 
 @lru_cache(maxsize=16)
-def _remembered(what: Callable[..., object], device: torch.device, *arguments: Any) -> object:
+def _cached(what: Callable[..., Tensor], device: torch.device, *arguments: Any) -> Tensor:
     with torch.inference_mode(mode=False):  # or the draws could never take part in a backward pass
         return what(seed_of(None, device), *arguments)
 
@@ -101,14 +90,9 @@ def _mix(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
 
 
 def words(seed: Int[Tensor, ""], stream: str, *shape: int) -> Int[Tensor, "..."]:
-    """One 32-bit word per index of `shape`, a hash of (seed, stream, index_0, index_1, …).
+    """One 32-bit word per index of `shape`, a hash of (seed, stream, index_0, index_1, …); streams are independent.
 
     Axis by axis: only the last of the mixing steps runs at the full size.
-
-    Args:
-        seed: of the call, see `seed_of`.
-        stream: a name in `_STREAMS`; the words of two streams are independent.
-        shape: of the result.
     """
     state = _mix(_mix(seed & _LOW) ^ (seed >> 32) ^ (_STREAMS[stream] * _STEP & _LOW))
     for axis, size in enumerate(shape):
@@ -122,19 +106,16 @@ def uniforms(seed: Int[Tensor, ""], stream: str, *shape: int) -> Float[Tensor, "
     return (words(seed, stream, *shape) >> 8).to(torch.float32) * 2.0**-24
 
 
-def paired(seed: Int[Tensor, ""], law: Law, heads: int, samples: int, tokens: int) -> Draws:
-    """Coalitions of the p-law, each with its complement.
+def paired(
+    seed: Int[Tensor, ""], law: Law, heads: int, samples: int, tokens: int
+) -> Bool[Tensor, "heads samples tokens"]:
+    """Coalitions of the p-law, each with its complement: sample k + samples/2 is the complement of sample k.
 
-    Args:
-        seed: of the call, see `seed_of`.
-        law: "shapley" or "banzhaf".
-        heads: each has its own coalitions.
-        samples: complements included; an even number.
-        tokens: players.
+    Each head has its own coalitions; `samples` is even and counts the complements.
 
     Example:
-        >>> draws = paired(seed_of(0, torch.device("cpu")), "shapley", heads=1, samples=4, tokens=3)
-        >>> bool((draws.members[0, 2:] == ~draws.members[0, :2]).all())
+        >>> members = paired(seed_of(0, torch.device("cpu")), "shapley", heads=1, samples=4, tokens=3)
+        >>> bool((members[0, 2:] == ~members[0, :2]).all())
         True
     """
     half = samples // 2
@@ -145,12 +126,12 @@ def paired(seed: Int[Tensor, ""], law: Law, heads: int, samples: int, tokens: in
         stratum = torch.arange(half, device=seed.device)
         p = (stratum + uniforms(seed, "strata", heads, half)) / (2 * half)  # in (0, ½)
         first = uniform < p.unsqueeze(-1)
-    return Draws(torch.cat([first, ~first], dim=-2), paired=True)
+    return torch.cat([first, ~first], dim=-2)
 
 
-def independent(seed: Int[Tensor, ""], heads: int, samples: int, tokens: int) -> Draws:
+def independent(seed: Int[Tensor, ""], heads: int, samples: int, tokens: int) -> Bool[Tensor, "heads samples tokens"]:
     """Algorithm 1, Banzhaf and pairs: each token in with probability ½, no pairing."""
-    return Draws(uniforms(seed, "banzhaf", heads, samples, tokens) < 0.5, paired=False)
+    return uniforms(seed, "banzhaf", heads, samples, tokens) < 0.5
 
 
 def permutations(seed: Int[Tensor, ""], heads: int, samples: int, tokens: int) -> Int[Tensor, "heads samples tokens"]:

@@ -10,7 +10,7 @@ and the record of a head's games. The layer returns one vector per token; `atten
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ from neurogame import ising, query_game
 from neurogame._common.types import Bool, Float, Tensor
 from neurogame._common.validation import check_count, full_precision
 from neurogame.ising import SpinState
-from neurogame.players import CLOSED, attention_bias, nested_like, padded, playing
+from neurogame.players import CLOSED, attention_bias, count_players, nested_like, pad_nested, player_mask
 from neurogame.query_game import QueryGame
 
 CONVERGED = 0.1  # residual in spins, 0.05 in α
@@ -41,9 +41,7 @@ class QueryGames:
     gamma: float
     players: Bool[Tensor, "#batch #heads #queries tokens"] | None  # None: all tokens
     residual: Float[Tensor, "batch heads queries"]  # max_j |tanh(h_ij/γ) − m_ij| at `alpha`
-    bias: Float[Tensor, "#batch #heads #queries tokens"] | None = (
-        None  # numbers of the masks; 0 where a token is closed
-    )
+    bias: Float[Tensor, "#batch #heads #queries tokens"] | None = None  # from the masks; 0 where a token is closed
 
     @cached_property
     def field(self) -> Float[Tensor, "batch heads queries tokens"]:
@@ -247,11 +245,18 @@ class NeuroGameSelfAttention(nn.Module):
         if query.is_nested or key.is_nested or value.is_nested:
             options = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
             return self._ragged(query, key, value, *options)
-        call = self._call(query, key, value, key_padding_mask, attn_mask, is_causal)
+        game, V, dtype = self._play(query, key, value, key_padding_mask, attn_mask, is_causal)
         with full_precision(query.device):
-            out, alpha = self._attend(call, need_weights)
-        output = self._laid_out(self.out_proj(out.transpose(1, 2).flatten(2).to(call.dtype)), query)
-        if not need_weights or alpha is None:
+            V = torch.cat([V, torch.ones_like(V[..., :1])], dim=-1) if self.normalise else V
+            out, alpha = game.attend(V, dropout=self.dropout if self.training else 0.0, need_weights=need_weights)
+            if self.normalise:  # Σ_j α_ij came along as one more column
+                out = out[..., :-1] / out[..., -1:].clamp(min=torch.finfo(out.dtype).eps)
+        output = self.out_proj(out.transpose(1, 2).flatten(2).to(dtype))
+        if query.dim() == 2:
+            output = output.squeeze(0)
+        elif not self.batch_first:
+            output = output.transpose(0, 1)
+        if alpha is None:
             return output, None
         alpha = (alpha.mean(1) if average_attn_weights else alpha).to(output.dtype)
         return output, alpha.squeeze(0) if query.dim() == 2 else alpha
@@ -264,21 +269,12 @@ class NeuroGameSelfAttention(nn.Module):
             raise ValueError("nested tensors are [batch, tokens, dim]: they need batch_first=True")
         if key_padding_mask is not None and key.is_nested:
             raise ValueError("nested keys have no padding: key_padding_mask must be None")
-        whole, padding = padded(query)
-        tokens, padding = (whole, padding) if key is query else padded(key)
-        values = tokens if value is key else padded(value)[0]
+        whole, padding = pad_nested(query)
+        tokens, padding = (whole, padding) if key is query else pad_nested(key)
+        values = tokens if value is key else pad_nested(value)[0]
         padding = key_padding_mask if padding is None else padding
         output, alpha = self.forward(whole, tokens, values, padding, *options)  # hooks have run
         return (nested_like(output, query) if query.is_nested else output), alpha
-
-    def _attend(self, call: "_Call", need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """Σ_j α_ij V_j of every head, and α where it is needed."""
-        V = torch.cat([call.V, torch.ones_like(call.V[..., :1])], dim=-1) if self.normalise else call.V
-        dropout = self.dropout if self.training else 0.0
-        out, alpha = call.game.attend(V, dropout=dropout, need_weights=need_weights)
-        if self.normalise:  # Σ_j α_ij came along as one more column
-            out = out[..., :-1] / out[..., -1:].clamp(min=torch.finfo(out.dtype).eps)
-        return out, alpha
 
     @torch.no_grad()
     def games(
@@ -306,13 +302,17 @@ class NeuroGameSelfAttention(nn.Module):
         """
         key = query if key is None else key
         value = key if self.vdim == self.kdim else key.new_zeros(*key.shape[:-1], self.vdim)  # values do not play
-        game, *_ = self._call(query, key, value, key_padding_mask, attn_mask, is_causal)
-        q, G, strength, players = game.q, game.G, game.strength, playing(game.bias)
+        game, *_ = self._play(query, key, value, key_padding_mask, attn_mask, is_causal)
+        G, strength, players = game.G, game.strength, player_mask(game.bias)
         alpha, one_more = game.weights(), replace(game, iterations=self.iterations + 1).weights()
+        J = None if strength is None else query_game.couplings(G, strength)
+        if J is not None and players is not None:  # 0 at tokens that play for no query
+            real = players.any(2).to(J.dtype)
+            J = J * real.unsqueeze(-1) * real.unsqueeze(-2)
         return QueryGames(
             alpha,
-            query_game.shapley(q, G, 0.0 if strength is None else strength, players),
-            None if strength is None else _of_players(query_game.couplings(G, strength), players),
+            query_game.shapley(game.q, G, 0.0 if strength is None else strength, players),
+            None if J is None else J.unsqueeze(2),
             game.price,
             4.0 * self.head_dim**0.5,
             players,
@@ -320,7 +320,7 @@ class NeuroGameSelfAttention(nn.Module):
             None if game.bias is None else game.bias.masked_fill(game.bias <= CLOSED, 0.0),
         )
 
-    def _call(
+    def _play(
         self,
         query: Tensor,
         key: Tensor,
@@ -328,8 +328,11 @@ class NeuroGameSelfAttention(nn.Module):
         key_padding_mask: Tensor | None,
         attn_mask: Tensor | None,
         is_causal: bool,
-    ) -> "_Call":
-        """Projections, prices and masks of a call; where couplings are off, ½ω Ḡ is in the queries already."""
+    ) -> tuple[QueryGame, Tensor, torch.dtype]:
+        """The games of a call, the values they weigh, and the dtype of the projections.
+
+        Where couplings are off, ½ω Ḡ is in the queries already.
+        """
         self._check(query, key, value)
         together = key is query and value is key
         if query.dim() == 2:
@@ -342,17 +345,17 @@ class NeuroGameSelfAttention(nn.Module):
         with full_precision(query.device):
             if dtype.itemsize < 4:
                 q, G, V = q.float(), G.float(), V.float()
-            bias, count = attention_bias(shape, key_padding_mask, attn_mask, is_causal, q)
-            price = count.log() + self.background.to(q.dtype)[:, None]
+            bias = attention_bias(shape, key_padding_mask, attn_mask, is_causal, q)
+            price = count_players(bias, shape[-1], q).log() + self.background.to(q.dtype)[:, None]
             strength = None if self.strength is None else self.strength.to(q.dtype)
             if strength is not None and not self.couplings:
                 if is_causal and attn_mask is None:  # running means: no matrix of queries × tokens
-                    padding, _ = attention_bias(shape, key_padding_mask, None, False, q)  # noqa: FBT003
-                    mean = query_game.running_mean_key(G, shape[2], playing(padding))
+                    padding = attention_bias(shape, key_padding_mask, None, is_causal=False, like=q)
+                    mean = query_game.running_mean_key(G, shape[2], player_mask(padding))
                 else:
-                    mean = query_game.mean_key(G, playing(bias))
+                    mean = query_game.mean_key(G, player_mask(bias))
                 q, strength = q + 0.5 * strength[:, None, None] * mean, None
-        return _Call(QueryGame(q, G, strength, price, bias, self.iterations), V, dtype)
+        return QueryGame(q, G, strength, price, bias, self.iterations), V, dtype
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor, together: bool) -> list[Tensor]:
         """q, G, V with heads: [batch, heads, tokens, head_dim]."""
@@ -364,12 +367,6 @@ class NeuroGameSelfAttention(nn.Module):
             biases: Sequence[Any] = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
             projected = [linear(*of) for of in zip((query, key, value), parts, biases, strict=True)]
         return [x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in projected]
-
-    def _laid_out(self, output: Tensor, query: Tensor) -> Tensor:
-        """[batch, queries, dim] as the query of the call was laid out."""
-        if query.dim() == 2:
-            return output.squeeze(0)
-        return output if self.batch_first else output.transpose(0, 1)
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         """Ranks, widths and lengths fit."""
@@ -390,19 +387,3 @@ class NeuroGameSelfAttention(nn.Module):
         """What `print(module)` shows."""
         kind = f"iterations={self.iterations}" if self.couplings else f"contribution={self.contribution}"
         return f"{self.embed_dim}, {self.num_heads}, couplings={self.couplings}, {kind}, batch_first={self.batch_first}"
-
-
-def _of_players(J: Tensor, players: Tensor | None) -> Tensor:
-    """J with an axis for the queries, and 0 at tokens that play for none of them."""
-    if players is not None:
-        real = players.any(2).to(J.dtype)
-        J = J * real.unsqueeze(-1) * real.unsqueeze(-2)
-    return J.unsqueeze(2)
-
-
-class _Call(NamedTuple):
-    """The games of a call, the values they weigh, and the dtype of the projections."""
-
-    game: QueryGame
-    V: Tensor
-    dtype: torch.dtype

@@ -5,35 +5,35 @@ import torch
 from neurogame import kernels, sampling
 from neurogame._common.types import Float, Tensor
 from neurogame._common.validation import differentiated, traced
-from neurogame.coupling_products import Coupling, factors, flat
-from neurogame.couplings import LinearCoupling
+from neurogame.couplings import Coupling, LinearCoupling, factors, flat
 from neurogame.game import safe_divide, safe_sqrt
 
 _DENSE_EIGENVALUES = 1024  # up to this n an operator is formed to read its spectral radius off exactly
 _POWER_STEPS = 500
 
 
-def power_norms(
-    coupling: Tensor | LinearCoupling, X: Float[Tensor, "... tokens probes"], steps: int
-) -> Float[Tensor, "steps ..."]:
-    """N_1 … N_steps of the power iteration X ← J X/‖X‖, N = ‖J X‖/‖X‖ in the Frobenius norm; the last tends to ρ(J)."""
-    return _power(coupling, X, steps, keep=False)[0]
-
-
 @torch.no_grad()
-def _power(
-    coupling: Tensor | LinearCoupling, X: Float[Tensor, "... tokens probes"], steps: int, *, keep: bool
+def power_iteration(
+    coupling: Tensor | LinearCoupling, X: Float[Tensor, "... tokens probes"], steps: int, *, keep: bool = False
 ) -> tuple[Float[Tensor, "steps ..."], Float[Tensor, "steps ... tokens probes"] | None]:
-    """The norms, and with `keep` the normalised X that each product was made of."""
-    if kernels.available(*factors(coupling), X):
-        return _compiled_power(coupling, X, steps, keep=keep)
-    norms, iterates = [], []
-    for _ in range(steps):
-        X = safe_divide(X, safe_sqrt(X.square().sum((-2, -1), keepdim=True)))
-        iterates += [X] if keep else []
-        X = coupling @ X
-        norms.append(safe_sqrt(X.square().sum((-2, -1))))
-    return torch.stack(norms), torch.stack(iterates) if keep else None
+    """Norms ‖J X‖/‖X‖ (Frobenius) along X ← J X/‖X‖, which tend to ρ(J); with `keep` also each normalised X."""
+    if not kernels.available(*factors(coupling), X):
+        norms, iterates = [], []
+        for _ in range(steps):
+            X = safe_divide(X, safe_sqrt(X.square().sum((-2, -1), keepdim=True)))
+            iterates += [X] if keep else []
+            X = coupling @ X
+            norms.append(safe_sqrt(X.square().sum((-2, -1))))
+        return torch.stack(norms), torch.stack(iterates) if keep else None
+    n, probes = X.shape[-2:]
+    batch = torch.broadcast_shapes(X.shape[:-2], coupling.shape[:-2])
+    start = X.expand(*batch, n, probes).mT.contiguous()
+    sizes, J = flat(coupling, batch)
+    N = start.new_empty(*batch, steps)
+    kept = start.new_empty(*batch, steps, probes, n) if keep else N
+    counts = (batch.numel(), n, *sizes, probes, steps, int(keep), torch.get_num_threads())
+    kernels.call("neurogame_power", *counts, *J, start, N, kept)
+    return N.movedim(-1, 0), kept.mT.movedim(-3, 0) if keep else None
 
 
 def schatten_radius(
@@ -48,11 +48,9 @@ def schatten_radius(
     d log‖Y_m‖ = Σ_{k=1…m} ⟨Y_{2m−k}, dJ Y_{k−1}⟩ / ‖Y_m‖²,
     so the iteration continues to Y_{2m−1} and one product of J with all Y_{k−1} side by side carries it.
     """
-    parts = factors(coupling)
-    differentiable = kernels.needs_gradient(*parts) or differentiated() or (traced() and torch.is_grad_enabled())
-    fixed = [part.detach() for part in parts]
-    held = LinearCoupling(*fixed) if isinstance(coupling, LinearCoupling) else fixed[0]
-    N, X = _power(held, probes, 2 * steps if differentiable else steps, keep=differentiable)
+    differentiable = kernels.needs_gradient(*factors(coupling)) or differentiated()
+    differentiable = differentiable or (traced() and torch.is_grad_enabled())
+    N, X = power_iteration(coupling, probes, 2 * steps if differentiable else steps, keep=differentiable)
     zero = (N <= 0).any(0)
     logs = torch.where(zero, 1.0, N).log()
     log_norm = logs[:steps].sum(0)  # log of ‖J^m Z‖/‖Z‖
@@ -68,14 +66,9 @@ def schatten_radius(
 
 
 def spectral_radius(coupling: Coupling, like: Float[Tensor, "... tokens"]) -> Float[Tensor, "..."]:
-    """ρ(J) = max |eigenvalue|: exact for matrices and for operators up to n = 1024, power iterations above.
+    """ρ(J) = max |eigenvalue|, shaped as `like` [..., tokens] without tokens.
 
-    Args:
-        coupling: J_ij, symmetric; None: 0.
-        like: [..., tokens], whose leading axes, dtype and device the result has.
-
-    Returns:
-        [...].
+    Exact for matrices, and for operators up to n = 1024; power iterations above.
     """
     if coupling is None:
         return like.new_zeros(like.shape[:-1])
@@ -83,22 +76,7 @@ def spectral_radius(coupling: Coupling, like: Float[Tensor, "... tokens"]) -> Fl
         n = coupling.shape[-1]
         if n > _DENSE_EIGENVALUES:
             start = sampling.probes(sampling.seed_of(None, like.device), 1, n, 1)[0].to(like.dtype)
-            return power_norms(coupling, start.expand(*like.shape, 1), _POWER_STEPS)[-1]
+            return power_iteration(coupling, start.expand(*like.shape, 1), _POWER_STEPS)[0][-1]
         coupling = coupling.to_dense()
     eigenvalues: Tensor = torch.linalg.eigvalsh(coupling)
     return eigenvalues.abs().amax(-1)
-
-
-def _compiled_power(
-    coupling: Tensor | LinearCoupling, X: Tensor, steps: int, *, keep: bool
-) -> tuple[Float[Tensor, "steps ..."], Float[Tensor, "steps ... tokens probes"] | None]:
-    """`_power` in compiled loops."""
-    n, probes = X.shape[-2:]
-    batch = torch.broadcast_shapes(X.shape[:-2], coupling.shape[:-2])
-    start = X.expand(*batch, n, probes).mT.contiguous()
-    sizes, J = flat(coupling, batch)
-    norms = start.new_empty(*batch, steps)
-    iterates = start.new_empty(*batch, steps, probes, n) if keep else norms
-    counts = (batch.numel(), n, *sizes, probes, steps, int(keep), torch.get_num_threads())
-    kernels.call("neurogame_power", *counts, *J, start, norms, iterates)
-    return norms.movedim(-1, 0), iterates.mT.movedim(-3, 0) if keep else None

@@ -36,8 +36,9 @@ from neurogame._common.validation import (
     check_vectors,
     full_precision,
 )
-from neurogame.couplings import LinearCoupling, linear_couplings, pair_couplings
+from neurogame.couplings import LinearCoupling
 from neurogame.game import Nonlinearity, value
+from neurogame.interactions import linear_couplings, pair_couplings
 from neurogame.marginals import (
     Game,
     Toggles,
@@ -201,8 +202,7 @@ def estimate(
     check_choice("f", f, Nonlinearity)
     if chunk is not None:
         check_count("chunk", chunk)
-    mode = _mode(couplings, estimator, tilt, f)
-    used = _rounded(samples, estimator)
+    mode, used = _mode(couplings, estimator, tilt, f), _even(samples, estimator)
     gamma = _tilt_of(tilt, estimator, V, validate)
     real = as_mask(mask, V.shape[:-1], V.device, validate)
     with full_precision(V.device):
@@ -212,19 +212,18 @@ def estimate(
             anchor = as_anchor(anchor, V)
         check_norms(V, validate, anchor)
         source = sampling.source_of(generator, V.device)
-        heads, n = (V.shape[-3] if V.dim() > 3 else 1), V.shape[-2]
-        lean = gamma is None and f in ("identity", "relu")  # the marginal contributions are all that is needed
-        if estimator == "algorithm1":
-            assert gamma is not None
-            order = sampling.drawn(sampling.permutations, source, V.device, heads, used, n)
-            phi = _permutation_mean(*walk(V, _fit(order, V), real, f, anchor), gamma)
-            draws = sampling.drawn(sampling.independent, source, V.device, heads, used, n)
-        else:
-            law = sampling.drawn(sampling.paired, source, V.device, "shapley", heads, used, n)
-            phi = _norm_mean(toggle(V, _fit(law.members, V), real, anchor, lean=lean), f, gamma, is_paired=True)
-            draws = sampling.drawn(sampling.paired, source, V.device, "banzhaf", heads, used, n)
-        toggles = toggle(V, _fit(draws.members, V), real, anchor, lean=lean and mode != "pairs")
-        beta = _norm_mean(toggles, f, gamma, is_paired=draws.paired)
+        heads = V.shape[-3] if V.dim() > 3 else 1
+
+        def draw(what: Callable[..., Tensor], *law: str) -> Tensor:
+            draws = sampling.draw(what, source, V.device, *law, heads, used, V.shape[-2])
+            return draws if V.dim() > 2 else draws[0]
+
+        def toggles_of(members: Tensor, *, lean: bool) -> Toggles:
+            return toggle(V, members, real, anchor, lean=lean and gamma is None and f in ("identity", "relu"))
+
+        phi, members = _shapley(draw, toggles_of, partial(walk, V, real=real, f=f, anchor=anchor), estimator, f, gamma)
+        toggles = toggles_of(members, lean=mode != "pairs")
+        beta = _law_mean(toggles, f, gamma, is_paired=estimator == "paired")
         coupling: Tensor | LinearCoupling | None = None
         if mode == "pairs":
             coupling = pair_couplings(V, toggles, f, gamma, chunk)
@@ -239,28 +238,30 @@ def _grand(V: Tensor, f: Nonlinearity, anchor: Tensor | None) -> Float[Tensor, "
     return value(V, everyone, f, anchor).squeeze(-1)
 
 
-def _gain(both: Float[Tensor, "... 2"]) -> Float[Tensor, "..."]:
-    """v(N) − v(∅)."""
-    return both[..., 1] - both[..., 0]
+def _shapley(
+    draw: Callable[..., Tensor],
+    toggles_of: Callable[..., Toggles],
+    walk: Callable[..., tuple[Tensor, Tensor, Tensor]],
+    estimator: Estimator,
+    f: Nonlinearity,
+    gamma: Tensor | None,
+) -> tuple[Mean, Tensor]:
+    """φ, and the coalitions that Banzhaf indices and couplings are estimated from."""
+    if estimator == "paired":
+        toggles = toggles_of(draw(sampling.paired, "shapley"), lean=True)
+        return _law_mean(toggles, f, gamma, is_paired=True), draw(sampling.paired, "banzhaf")
+    assert gamma is not None
+    delta, base, log_p = walk(order=draw(sampling.permutations))
+    # Algorithm 1's weights exp(v(P)/γ)/p(P), normalised over the samples in log space
+    omega = torch.softmax(base / gamma[..., None, None] - log_p, dim=-2)
+    return Mean.of(delta, omega, is_paired=False), draw(sampling.independent)
 
 
-def _permutation_mean(delta: Tensor, base: Tensor, log_p: Tensor, gamma: Tensor) -> Mean:
-    """Algorithm 1's Shapley estimate: weights exp(v(P)/γ)/p(P), normalised over the samples in log space."""
-    return Mean.of(delta, torch.softmax(base / gamma[..., None, None] - log_p, dim=-2), is_paired=False)
-
-
-def _law_mean(delta: Tensor, base: Tensor, gamma: Tensor | None, *, is_paired: bool) -> Mean:
+def _law_mean(toggles: Toggles, f: Nonlinearity, gamma: Tensor | None, *, is_paired: bool) -> Mean:
     """Mean over draws from the law itself: equal weights, or softmax_k(v(C_k∖i)/γ)."""
-    if gamma is None:
-        return Mean.of(delta, None, is_paired=is_paired)
-    return Mean.of(delta, torch.softmax(base / gamma[..., None, None], dim=-2), is_paired=is_paired)
-
-
-def _norm_mean(toggles: Toggles, f: Nonlinearity, gamma: Tensor | None, *, is_paired: bool) -> Mean:
-    """`_law_mean` of a norm game; the contexts are worked out only where a tilt weighs them."""
-    if gamma is None:
-        return Mean.of(contributions(toggles, f), None, is_paired=is_paired)
-    return _law_mean(contributions(toggles, f), contexts(toggles, f), gamma, is_paired=is_paired)
+    delta = contributions(toggles, f)
+    omega = None if gamma is None else torch.softmax(contexts(toggles, f) / gamma[..., None, None], dim=-2)
+    return Mean.of(delta, omega, is_paired=is_paired)
 
 
 def estimate_game(
@@ -299,49 +300,45 @@ def estimate_game(
         [1.0, 2.0, 3.0]
     """
     check_count("n", n)
-    if couplings == "linear":
-        raise ValueError(
-            "couplings = 'linear' is an identity of norm games; for any other game: 'pairs', 'auto', 'none'"
-        )
-    check_choice("couplings", couplings, Couplings)
-    mode: Couplings = "pairs" if couplings == "auto" else couplings
-    used = _rounded(samples, estimator)
+    mode, used = _mode(couplings, estimator, tilt, None), _even(samples, estimator)
     game, device = as_game(v, n)
     if isinstance(generator, sampling.Drawing):
         raise TypeError("estimate_game draws from a seed or a torch.Generator; got a source of other draws")
-    seed = sampling.seed_of(generator, device)
+    source = sampling.source_of(generator, device)
+
+    def draw(what: Callable[..., Tensor], *law: str) -> Tensor:
+        return sampling.draw(what, source, device, *law, 1, used, n)[0]
+
+    def toggles_of(members: Tensor, *, lean: bool) -> Toggles:  # noqa: ARG001 — all of it is evaluated anyway
+        return toggle_game(game, members)
+
     both = game(torch.stack([torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)]).to(device))
     gamma = _tilt_of(tilt, estimator, both[..., None], None)
-    if estimator == "algorithm1":
-        assert gamma is not None
-        order = sampling.permutations(seed, 1, used, n)[0]
-        phi = _permutation_mean(*walk_game(game, order), gamma)
-        draws = sampling.independent(seed, 1, used, n)
-    else:
-        law = sampling.paired(seed, "shapley", 1, used, n).members[0]
-        phi = _law_mean(*toggle_game(game, law)[:2], gamma, is_paired=True)
-        draws = sampling.paired(seed, "banzhaf", 1, used, n)
-    members = draws.members[0]
-    delta, base, u, w = toggle_game(game, members)
-    beta = _law_mean(delta, base, gamma, is_paired=draws.paired)
-    coupling = pairs_game(game, members, u, w, gamma) if mode == "pairs" else None
-    return GameValues(coupling, used, samples, estimator, mode, phi, beta, partial(_gain, both))
+    phi, members = _shapley(draw, toggles_of, partial(walk_game, game), estimator, "identity", gamma)
+    toggles = toggle_game(game, members)
+    beta = _law_mean(toggles, "identity", gamma, is_paired=estimator == "paired")
+    coupling = pairs_game(game, members, toggles, gamma) if mode == "pairs" else None
+    gain = partial(torch.sub, both[..., 1], both[..., 0])  # v(N) − v(∅)
+    return GameValues(coupling, used, samples, estimator, mode, phi, beta, gain)
 
 
-def _mode(couplings: Couplings, estimator: Estimator, tilt: object, f: Nonlinearity) -> Couplings:
-    """Check the names, and resolve "auto" by a rule that does not look at the (padded) length."""
+def _mode(couplings: Couplings, estimator: Estimator, tilt: object, f: Nonlinearity | None) -> Couplings:
+    """Check the names, and resolve "auto" by a rule that does not look at the (padded) length; f = None: no norm."""
     check_choice("couplings", couplings, Couplings)
     check_choice("estimator", estimator, Estimator)
-    if estimator == "algorithm1" and couplings == "linear":
+    if couplings == "linear" and f is None:
+        raise ValueError(
+            "couplings = 'linear' is an identity of norm games; for any other game: 'pairs', 'auto', 'none'"
+        )
+    if couplings == "linear" and estimator == "algorithm1":
         raise ValueError("couplings = 'linear' is not part of algorithm1; allowed with it: 'pairs', 'auto', 'none'")
     if couplings != "auto":
         return couplings
-    return "linear" if estimator == "paired" and tilt is None and f != "tanh" else "pairs"
+    return "linear" if f not in (None, "tanh") and estimator == "paired" and tilt is None else "pairs"
 
 
-def _rounded(samples: int, estimator: Estimator) -> int:
+def _even(samples: int, estimator: Estimator) -> int:
     """`paired` draws complements, so it needs an even number."""
-    check_choice("estimator", estimator, Estimator)
     check_count("samples", samples)
     return samples + samples % 2 if estimator == "paired" else samples
 
@@ -362,8 +359,3 @@ def _tilt_of(tilt: float | Tensor | None, estimator: Estimator, like: Tensor, va
         raise ValueError(
             f"tilt of shape {list(tilt.shape)} does not broadcast to the leading axes {list(batch)}"
         ) from None
-
-
-def _fit(draws: Tensor, V: Tensor) -> Tensor:
-    """Draws [heads, samples, tokens] without their head axis where V has none."""
-    return draws if V.dim() > 2 else draws[0]

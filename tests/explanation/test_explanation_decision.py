@@ -131,7 +131,7 @@ def test_balanced_shares_are_efficient(nli):
     v = decision.game_of(read(nli, *LONG, "word"), "neutral", None)
     found = estimate_game(v, v.players, samples=64, couplings="none")
     size = torch.arange(v.players).double()
-    balanced = decision.balanced(found.phi, found.grand(), size)
+    balanced = decision.balance(found.phi, found.grand(), size)
     gap = found.shapley.sum() - found.grand()
     assert float(balanced.value.sum()) == pytest.approx(float(found.grand()), abs=1e-6)
     assert balanced.value == pytest.approx(found.shapley - gap * size / size.sum(), abs=1e-9)

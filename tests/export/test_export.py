@@ -212,18 +212,16 @@ def test_the_bank_holds_what_would_be_drawn(tokens):
     bank, cpu = Bank(11, 40), torch.device("cpu")
     seed = sampling.seed_of(11, cpu)
     for law in ("shapley", "banzhaf"):
-        drawn = bank.drawn(sampling.paired, cpu, law, 3, 8, tokens)
-        assert drawn.paired
-        assert torch.equal(drawn.members, sampling.paired(seed, law, 3, 8, tokens).members)
-    drawn = bank.drawn(sampling.independent, cpu, 3, 5, tokens)
-    assert not drawn.paired
-    assert torch.equal(drawn.members, sampling.independent(seed, 3, 5, tokens).members)
+        drawn = bank.draw(sampling.paired, cpu, law, 3, 8, tokens)
+        assert torch.equal(drawn, sampling.paired(seed, law, 3, 8, tokens))
+    drawn = bank.draw(sampling.independent, cpu, 3, 5, tokens)
+    assert torch.equal(drawn, sampling.independent(seed, 3, 5, tokens))
     for what, arguments in (
         (sampling.permutations, (3, 5, tokens)),
         (sampling.keys, (3, tokens)),
         (sampling.probes, (3, tokens, 4)),
     ):
-        assert torch.equal(bank.drawn(what, cpu, *arguments), what(seed, *arguments))
+        assert torch.equal(bank.draw(what, cpu, *arguments), what(seed, *arguments))
     assert not bank.empty
     assert Bank(0, 4).empty
 

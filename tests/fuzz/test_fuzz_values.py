@@ -184,7 +184,7 @@ def test_draws(seed, heads, pairs, tokens):
     with tried("sampling"):
         start = sampling.seed_of(seed, torch.device("cpu"))
         for law in ("shapley", "banzhaf"):
-            members = sampling.paired(start, law, heads, 2 * pairs, tokens).members
+            members = sampling.paired(start, law, heads, 2 * pairs, tokens)
             assert members.shape == (heads, 2 * pairs, tokens)
             assert torch.equal(members[:, :pairs], ~members[:, pairs:])
         order = sampling.permutations(start, heads, pairs, tokens)

@@ -25,7 +25,7 @@ from neurogame.grounding import GroundedGame, fit_games, fit_quality, observe, r
 from neurogame.grounding.explainer import CONFIG, Explainer
 from neurogame.grounding.texts import as_texts
 from neurogame.nli import NLI, ModelError
-from neurogame.outputs import Outputs, output_of
+from neurogame.outputs import Outputs, direction, output_of
 
 SMALL = {"heads": 8, "head_dim": 2, "width": 24}
 QUICK = {"steps": 60, "coalitions": 4, **SMALL}
@@ -293,8 +293,8 @@ def test_one_word_is_explained_by_itself(explainers, kind):
     assert why.shapley[0] == pytest.approx(why.diagnostics["total"], abs=1e-5)
     refined = explainers[kind]("dog", samples=10)
     z, nothing = (logits_of(explainers[kind].model, text) for text in ("dog", ""))
-    direction = Outputs(NAMES[kind], kind).direction(why.target)
-    assert refined.shapley[0] == pytest.approx(float((z - nothing) @ direction), abs=1e-4)
+    sign = direction(NAMES[kind], why.target)
+    assert refined.shapley[0] == pytest.approx(float((z - nothing) @ sign), abs=1e-4)
 
 
 # --- claims ---------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ import neurogame
 SOURCE = Path(neurogame.__file__).parent
 ROOMS = (
     ("_common", "labels", "embedded"),  # tools
-    ("game", "sampling", "kernels", "marginals", "couplings", "values", "exact"),  # the paper: games
-    ("coupling_products", "spectrum", "implicit_gradient", "ising", "attention"),  # and spins
+    ("game", "sampling", "kernels", "marginals", "couplings", "interactions", "values", "exact"),  # the paper: games
+    ("spectrum", "implicit_gradient", "ising", "attention"),  # and spins
     ("query_game", "players", "self_attention"),
     ("readout", "hamiltonian", "example", "outputs"),
     ("modeling",),

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neurogame import exact, hamiltonian, ising
+from neurogame import exact, hamiltonian, ising, spectrum
 from neurogame.hamiltonian import Hamiltonian
 
 F64 = torch.float64
@@ -144,7 +144,7 @@ def test_uncoupled_words_are_independent():
 def test_mean_field_says_so():
     """Above 16 coupled words; at high temperature it is close to the truth, by enumeration."""
     field, J, base = system(22, 18)
-    J = J / ising.spectral_radius(J, field)
+    J = J / spectrum.spectral_radius(J, field)
     g = Hamiltonian(field, J, base)
     gamma = 0.25 / 0.4  # ρ(¼J)/γ = .4
     found = g.solve(gamma)

@@ -39,7 +39,7 @@ def close(one, two, tolerance=2e-6):
     torch.testing.assert_close(one, two, atol=tolerance * max(float(two.abs().max()), 1.0), rtol=0)
 
 
-look = kernels._found.__wrapped__  # as a process does that has not looked yet
+look = kernels._load.__wrapped__  # as a process does that has not looked yet
 CASES = [(1, 4), (2, 4), (3, 1), (5, 3), (17, 20), (40, 16), (33, 64)]
 
 
@@ -122,7 +122,7 @@ def test_spins_and_power_iterations(tokens, dim, couplings, masked, plain, rando
     def run():
         with torch.no_grad():
             state = ising.solve(found.shapley, found.coupling, gamma, mask=mask, max_iter=30, tol=1e-3)
-            return state, ising.power_norms(found.coupling, probes, 5)
+            return state, spectrum.power_iteration(found.coupling, probes, 5)[0]
 
     (one, norms), (two, expected) = run(), plain(run)
     close(one.spins, two.spins, 5e-6)
@@ -131,9 +131,9 @@ def test_spins_and_power_iterations(tokens, dim, couplings, masked, plain, rando
     torch.testing.assert_close(one.residual, two.residual, atol=1e-6, rtol=0)
     close(norms, expected, 2e-5)
     with torch.no_grad():
-        three = lambda: ising.power_norms(found.coupling, probes[..., :3], 3)  # noqa: E731
+        three = lambda: spectrum.power_iteration(found.coupling, probes[..., :3], 3)[0]  # noqa: E731
         close(three(), plain(three), 2e-5)
-    kept = lambda: spectrum._power(found.coupling, probes, 4, keep=True)[1]  # noqa: E731
+    kept = lambda: spectrum.power_iteration(found.coupling, probes, 4, keep=True)[1]  # noqa: E731
     alive = (expected[:4] > 1e-3).all(0)  # where J vanishes, its direction is rounding
     torch.testing.assert_close(kept()[:, alive], plain(kept)[:, alive], atol=2e-5, rtol=0)
 
@@ -207,7 +207,7 @@ def test_a_build_that_fails_is_no_error_but_is_said(monkeypatch, tmp_path, caplo
     assert found is None
     assert reason == f"{compiler} failed: cc: no room"
     assert [(entry.levelname, "\n" in entry.getMessage()) for entry in caplog.records] == [("WARNING", False)]
-    monkeypatch.setattr(kernels, "_found", lambda: (found, reason))
+    monkeypatch.setattr(kernels, "_load", lambda: (found, reason))
     assert kernels.state() == f"plain PyTorch ({reason})"
     assert not list(tmp_path.glob("neurogame/*"))
 
@@ -230,12 +230,12 @@ def test_an_unwritable_cache_falls_back(monkeypatch, tmp_path, at_once):
 def test_the_path_is_no_matter_of_history_or_size(monkeypatch, tmp_path):
     """The first call, however small, is computed as all that follow are: a build is made for it, or found."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(kernels, "_found", cache(look))
+    monkeypatch.setattr(kernels, "_load", cache(look))
     assert kernels.available(torch.zeros(1))
     (build,) = tmp_path.glob("neurogame/*")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CC", "")
-    assert kernels._built(tmp_path / "neurogame") == build
+    assert kernels._cached_build(tmp_path / "neurogame") == build
     assert look()[0] is not None  # a later process finds it, and needs no compiler
 
 
@@ -247,7 +247,7 @@ def test_a_torn_build_is_made_again(monkeypatch, tmp_path, at_once):
     torn = folder / at_once.name
     for damaged in (b"", content[:-4096], content[:5000] + b"\0" * 100 + content[5100:]):
         torn.write_bytes(damaged)
-        assert kernels._built(folder) is None
+        assert kernels._cached_build(folder) is None
         assert not torn.exists()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     torn.write_bytes(content[:-4096])

@@ -177,9 +177,8 @@ def test_merged_players_play_together(random):
     units = torch.zeros(3, 7)
     for unit, tokens in enumerate(([0, 3], [1], [2, 4, 5])):  # token 6 belongs to none
         units[unit, tokens] = 1.0
-    merged = GameTerms(V, anchor, alpha=random(2, 2, 5, 7)).merged(units)
+    merged = GameTerms(units.double() @ V, anchor)
     assert merged.V.shape == (2, 5, 3, 3)
-    assert merged.alpha is None
     C = exact.all_coalitions(3)
     tokens = (C.double() @ units.double()).expand(2, -1, -1)
     torch.testing.assert_close(merged.of(C.expand(2, -1, -1)), GameTerms(V, anchor).of(tokens))
@@ -465,7 +464,8 @@ def test_logits_do_not_depend_on_what_counts_as_a_word():
     tokens = terms.V.shape[2]
     pairs = torch.zeros(tokens // 2 + 1, tokens)
     pairs[torch.arange(tokens) // 2, torch.arange(tokens)] = 1.0
-    torch.testing.assert_close(terms.merged(pairs).whole(), terms.whole(), atol=1e-5, rtol=1e-5)
+    merged = GameTerms(pairs @ terms.V, terms.anchor)
+    torch.testing.assert_close(merged.whole(), terms.whole(), atol=1e-5, rtol=1e-5)
 
 
 def test_all_tokens_may_play():

@@ -400,9 +400,9 @@ def test_half_precision(random, dtype, kind):
     torch.testing.assert_close(output.float(), expected, atol=0.03, rtol=0.05)
     with torch.autocast("cpu", dtype=dtype):
         output, _ = module(x, x, x, need_weights=False)
-        call = module._call(x, x, x, None, None, is_causal=False)
+        game, *_ = module._play(x, x, x, None, None, is_causal=False)
     assert output.dtype == dtype
-    assert call.game.q.dtype == torch.float32
+    assert game.q.dtype == torch.float32
     torch.testing.assert_close(output.float(), expected, atol=0.03, rtol=0.05)
     output.float().square().sum().backward()
     assert all(p.grad.isfinite().all() for p in module.parameters())

@@ -94,7 +94,7 @@ def _inner(n: int, half: int, seed: int) -> Bool[Tensor, "pairs players"]:
     """The different pairs among `half` draws of each law, without those of N and N∖i; each by the one with player 0."""
     source = sampling.seed_of(seed, torch.device("cpu"))
     laws: tuple[sampling.Law, sampling.Law] = ("shapley", "banzhaf")
-    C = torch.cat([sampling.paired(source, law, 1, 2 * half, n).members[0, :half] for law in laws])
+    C = torch.cat([sampling.paired(source, law, 1, 2 * half, n)[0, :half] for law in laws])
     k = C.sum(-1)
     distinct: Tensor = (C ^ ~C[:, :1])[(k > 1) & (k < n - 1)].unique(dim=0)
     return distinct

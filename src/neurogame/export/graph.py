@@ -53,7 +53,7 @@ class Bank(nn.Module, sampling.Drawing):
         self.length = tokens + 1  # so that a slice is always shorter, as torch.export requires
         self._places: dict[tuple[Any, ...], str] = {}
 
-    def drawn(self, what: Callable[..., Any], device: torch.device, *arguments: Any) -> Any:
+    def draw(self, what: Callable[..., Tensor], device: torch.device, *arguments: Any) -> Tensor:
         """`what(seed, *arguments)`, cut from the stored draw to the number of tokens among the arguments."""
         at = 1 if what is sampling.probes else len(arguments) - 1  # where the number of tokens stands
         key = (what.__name__, *arguments[:at], *arguments[at + 1 :])
@@ -65,14 +65,10 @@ class Bank(nn.Module, sampling.Drawing):
             else:
                 draw = what(seed, *longest)
             self._places[key] = f"draw{len(self._places)}"
-            self.register_buffer(self._places[key], draw.members if isinstance(draw, sampling.Draws) else draw)
+            self.register_buffer(self._places[key], draw)
         stored = getattr(self, self._places[key])
-        cut = stored[:, : arguments[at]] if what is sampling.probes else stored[..., : arguments[at]]
-        if what is sampling.permutations:
-            return cut.argsort(dim=-1, stable=True)
-        if what in (sampling.paired, sampling.independent):
-            return sampling.Draws(cut, paired=what is sampling.paired)
-        return cut
+        cut: Tensor = stored[:, : arguments[at]] if what is sampling.probes else stored[..., : arguments[at]]
+        return cut.argsort(dim=-1, stable=True) if what is sampling.permutations else cut
 
     @property
     def empty(self) -> bool:

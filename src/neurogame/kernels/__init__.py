@@ -1,11 +1,11 @@
 """Compiled loops for the CPU: C files beside this one, built by the system's C compiler when first needed.
 
-A build takes a second or two, once: it is kept in the user's cache folder under a name that changes with the source,
-the flags, the processor and its own content. A cache that another user could write to is not used: what is loaded
-from there runs with all rights of this process. It needs nothing but a compiler (`$CC`, cc, gcc or clang) and links no
-Python and no torch. Where there is no compiler, or `NEUROGAME_KERNELS=0` is set, or a tensor is not float32 on the
-CPU, the same numbers come from plain PyTorch, within rounding. Which of the two computes a call is a matter of its
-tensors and of the machine (`state` says), never of what was called before or how large a batch is: so results repeat.
+A build takes a second or two and is cached in the user's cache folder, under a name that changes with the source, the
+flags, the processor and its own content. A cache folder that another user could write to is not used: code loaded from
+there runs with all rights of this process. A build needs a compiler (`$CC`, cc, gcc or clang), and links neither Python
+nor torch. Without a compiler, with `NEUROGAME_KERNELS=0`, or for tensors that are not float32 on the CPU, plain PyTorch
+computes the same numbers within rounding. Which of the two computes a call depends on its tensors and on the machine
+(see `state`), never on earlier calls or on the batch size, so results are reproducible.
 """
 
 import atexit
@@ -19,7 +19,6 @@ import stat
 import subprocess
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -36,7 +35,7 @@ _FLAGS = (
     *("-fassociative-math", "-freciprocal-math", "-fPIC", "-pthread"),
 )
 _BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_PATIENCE = 120  # seconds for a compiler that other processes leave little of the machine
+_TIMEOUT = 120  # seconds for the compiler, on a busy machine
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 
@@ -54,18 +53,18 @@ def needs_gradient(*tensors: Tensor | None) -> bool:
 
 
 def library() -> ctypes.CDLL | None:
-    """The compiled loops, built if they are not there yet; None where they are not available."""
-    return _found()[0]
+    """The compiled loops, built if the cache does not have them; None where they are not available."""
+    return _load()[0]
 
 
 def state() -> str:
-    """What computes here, and why if it is not the compiled loops; one line for `neurogame info`."""
-    loaded, reason = _found()
+    """Which code runs: "compiled", or "plain PyTorch" with the reason; one line for `neurogame info`."""
+    loaded, reason = _load()
     return "compiled" if loaded is not None else f"plain PyTorch ({reason})"
 
 
 @cache
-def _found() -> tuple[ctypes.CDLL | None, str]:
+def _load() -> tuple[ctypes.CDLL | None, str]:
     """The library, or None and the reason."""
     if os.environ.get("NEUROGAME_KERNELS", "1") == "0":
         return None, "NEUROGAME_KERNELS=0"
@@ -75,7 +74,7 @@ def _found() -> tuple[ctypes.CDLL | None, str]:
         for place in (_cache, _private):
             try:
                 folder = place()
-                path = _built(folder)
+                path = _cached_build(folder)
                 if path is None and compiler is None:
                     break
                 return ctypes.CDLL(str(path or _build(str(compiler), folder))), ""
@@ -99,8 +98,8 @@ def _private() -> Path:
     return Path(folder)
 
 
-def _built(folder: Path) -> Path | None:
-    """A build that an earlier process has left here; deleted if torn (not what its name says) or not ours alone."""
+def _cached_build(folder: Path) -> Path | None:
+    """The cached build; one that is corrupt (its name has another digest) or writable by others is deleted."""
     if not folder.exists():
         return None
     _check_private(folder)
@@ -112,19 +111,15 @@ def _built(folder: Path) -> Path | None:
 
 
 def _build(compiler: str, folder: Path) -> Path:
-    """Compile, then move the result into place: two builds at once cannot meet half-way."""
+    """Compile, then write the library atomically, so that concurrent builds do not interfere."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_private(folder)
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{folder} is read-only")
-    sources = sorted(_HERE.glob("*.c"))
-    with tempfile.TemporaryDirectory(prefix="neurogame-") as scratch, ThreadPoolExecutor() as pool:
-        objects = [str(Path(scratch) / f"{source.stem}.o") for source in sources]
-        commands = ([compiler, *_FLAGS, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True))
-        list(pool.map(_run, commands))
-        linked = Path(scratch) / "kernels.so"
-        _run([compiler, *_FLAGS, "-shared", "-o", str(linked), *objects, "-lm"])
-        content = linked.read_bytes()
+    with tempfile.TemporaryDirectory(prefix="neurogame-") as scratch:
+        library = Path(scratch) / "kernels.so"
+        _run([compiler, *_FLAGS, "-shared", "-o", str(library), *map(str, sorted(_HERE.glob("*.c"))), "-lm"])
+        content = library.read_bytes()
     path = folder / f"kernels-{_fingerprint()}-{_digest(content)}.so"
     with atomic_file(path) as fresh:
         fresh.write_bytes(content)
@@ -133,11 +128,11 @@ def _build(compiler: str, folder: Path) -> Path:
 
 
 def _check_private(folder: Path) -> None:
-    """Whether no other user can put a file into this folder, or another folder in its place.
+    """PermissionError if another user could put a file into this folder, or another folder in its place.
 
-    A folder of our own that its group can write to (umask 002) is closed to the group. Above it, a folder that others
-    may write to must be sticky, as /tmp is: then only its owner can rename what is in it. A group of this user alone,
-    as many systems make one per user, is no other.
+    Write permission of the group on a folder of our own (umask 002) is removed. A parent folder that others may write
+    to must be sticky, as /tmp is: then only the owner of an entry can rename it. A group whose only member is this
+    user, as many systems create one per user, does not count as others.
     """
     if not hasattr(os, "geteuid"):
         return
@@ -174,8 +169,8 @@ def _is_own(path: Path) -> bool:
 
 
 def _run(command: list[str]) -> None:
-    """RuntimeError with the first thing that the compiler complains about."""
-    done = subprocess.run(command, check=False, capture_output=True, timeout=_PATIENCE)  # noqa: S603 — the user's own
+    """Run the compiler; RuntimeError with the first line of its messages."""
+    done = subprocess.run(command, check=False, capture_output=True, timeout=_TIMEOUT)  # noqa: S603 — the user's own
     if done.returncode:
         message = done.stderr.decode(errors="replace").strip().partition("\n")[0]
         raise RuntimeError(f"{command[0]} failed: {message or f'exit status {done.returncode}'}")

@@ -1,5 +1,5 @@
 /* Pair couplings J_ij = 1/K sum_k D_ij(C_k \ ij) of the norm game, and their gradient: the loops of
- * neurogame/couplings.py (`_PairMean`) with everything in registers and cache. float32, row-major,
+ * neurogame/interactions.py (`_PairMean`) with everything in registers and cache. float32, row-major,
  * one row per (batch, head). The formulas are in that file's docstrings; this file adds nothing to them.
  *
  *   u_ij^2 = w_i^2 + w_j^2 - u^2 + 2 s_i s_j G_ij

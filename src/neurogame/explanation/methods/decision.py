@@ -29,7 +29,7 @@ from neurogame.explanation.removal import InputGame
 from neurogame.modeling.heads import pooling_of
 from neurogame.modeling.model import FeedForward
 from neurogame.outputs import Outputs
-from neurogame.readout import balanced
+from neurogame.readout import balance
 from neurogame.values import estimate_game
 
 EXACT = 12  # words up to which all 2ⁿ coalitions are evaluated
@@ -135,14 +135,14 @@ def _sample(v: Game, n: int, samples: int, seed: int) -> Attribution:
     The pairs come in two independent halves, whose difference is their error.
     """
     values = estimate_game(v, n, samples=samples, couplings="none", generator=3 * seed)
-    phi = balanced(values.phi, values.grand(), v.terms[:-1].double().cpu().norm(dim=-1))
+    phi = balance(values.phi, values.grand(), v.terms[:-1].double().cpu().norm(dim=-1))
     half = max(4, min(SAMPLES[0], PAIR_EVALUATIONS // (n * (n - 1)) // 2 * 2))
     draws = (3 * seed + 1, 3 * seed + 2)
     halves = [estimate_game(v, n, samples=half, couplings="pairs", generator=draw).coupling for draw in draws]
     first, second = (J for J in halves if isinstance(J, Tensor))
     pairs = ~torch.eye(n, dtype=torch.bool)
     diagnostics = {"exact": False, "samples": values.samples, "pair_samples": 2 * half, "couplings": "pairs"}
-    diagnostics["sampled_gap"] = float(values.efficiency_gap)  # before `balanced`
+    diagnostics["sampled_gap"] = float(values.efficiency_gap)  # before `balance`
     diagnostics |= {name: float(getattr(values, name).min()) for name in ("shapley_ess", "banzhaf_ess")}
     diagnostics["interactions_se"] = float((first - second)[pairs].square().mean().sqrt() / 2.0)  # of a typical pair
     errors = {"shapley_se": phi.se, "banzhaf_se": values.banzhaf_se}
