@@ -112,10 +112,9 @@ class Predict:
 
     def _answers(self, names: Sequence[str], column: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
         """The new columns, from those that hold the pairs."""
-        fault = self.rule.missing(tuple(names))
+        places, fault = self.rule.locate(names)
         if fault is not None:
             raise DataError(f"a batch has {fault}")
-        places = self.rule.places(tuple(names))
         ours = (places["premise"], places["hypothesis"])
         pairs = (dict(zip(ours, pair, strict=True)) for pair in zip(*map(column, ours), strict=True))
         rows = [self.rule.row(pair, "batch", i) for i, pair in enumerate(pairs)]

@@ -5,7 +5,7 @@ other formats have the number of a line. Values keep their type (a time, a decim
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -30,18 +30,10 @@ class Columns:
     def __init__(self, path: str, schema: Any, batches: Iterator[Any]) -> None:
         self.file, self.schema, self.number, self._batches = path, schema, 0, batches
 
-    def records(self, check: Callable[[tuple[str, ...]], None]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(Number of the row, its columns).
-
-        Args:
-            check: called with the names of the columns; raises if one is missing.
-
-        Raises:
-            TruncatedFileError: the file is damaged.
-        """
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(Number of the row, its columns); TruncatedFileError where the file is damaged."""
         from pyarrow import ArrowException
 
-        check(tuple(self.schema.names))
         while True:
             try:
                 rows = next(self._batches).to_pylist()

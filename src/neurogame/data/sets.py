@@ -210,11 +210,10 @@ def from_table(
         DataError: a column is missing, or no pair is left.
     """
     rule = rule or Rule()
-    fault = rule.missing(table.column_names)
+    places, fault = rule.locate(table.column_names)
     if fault is not None:
         raise DataError(f"{source}: {fault}")
-    place = rule.places(table.column_names).get("label")
-    names = getattr(table.features[place], "names", None) if place is not None else None
+    names = getattr(table.features[places["label"]], "names", None) if "label" in places else None
     if rule.label_names is None and names is not None:
         rule = Rule(rule.columns, tuple(names), rule.require_label)
 
