@@ -21,7 +21,7 @@ from typing import Any
 
 from neurogame import __version__
 from neurogame._common.extras import need
-from neurogame._common.printing import printable
+from neurogame._common.printing import plural, printable
 from neurogame._common.validation import check_count
 from neurogame.data import columnar
 from neurogame.data.formats import COLUMNAR, kind_of
@@ -65,7 +65,7 @@ class Done:
         """One line, and one for each malformed row that is shown."""
         if self.already:
             return "the output exists already, nothing to do"
-        counts = [f"{self.pairs} {'pair' if self.pairs == 1 else 'pairs'} labelled"]
+        counts = [f"{plural(self.pairs, 'pair')} labelled"]
         if self.resumed:
             counts[0] += f" ({self.resumed} of them before)"
         if self.shard:
@@ -73,7 +73,7 @@ class Done:
         if self.truncated:
             counts.append(f"{self.truncated} longer than the model reads and cut")
         if self.malformed_count:
-            counts.append(f"{self.malformed_count} malformed {'row' if self.malformed_count == 1 else 'rows'} skipped")
+            counts.append(f"{plural(self.malformed_count, 'malformed row')} skipped")
         if self.missing:
             counts.append(f"the file waits for part {', '.join(self.missing)}")
         lines = [", ".join(counts), *self.malformed]
@@ -209,18 +209,10 @@ def already(output: Path, shard: Shard) -> Done | None:
 def one_by_one(
     predict: Callable[[Sequence[Texts]], list[Prediction]], pairs: Sequence[Texts], *, works: bool = False
 ) -> list[Prediction | ModelError]:
-    """The prediction of each pair, or why there is none.
+    """The prediction of each pair, or why there is none; ModelError if the model answers no pair at all.
 
     A tokenizer that panics, or a logit that is NaN, raises for a whole list. The list is then halved until the pairs
-    that raise are alone: a few of them cost a few more passes.
-
-    Args:
-        predict: gives the predictions of a list of pairs, in its order.
-        pairs: (premise, hypothesis).
-        works: whether the model is known to answer some pair.
-
-    Raises:
-        ModelError: the model answers nothing at all, whatever the pair.
+    that raise are alone: a few of them cost a few more passes. `works`: the model is known to answer some pair.
     """
     try:
         return [*predict(pairs)]
@@ -274,17 +266,18 @@ class _Job:
         pairs = _pairs(rows)
         texts = [(pair.premise, pair.hypothesis) for pair in pairs]
         answers = one_by_one(self.predict, texts) if self.skips else self.predict(texts)
-        both = [(pair, answer) for pair, answer in zip(pairs, answers, strict=True) if isinstance(answer, Prediction)]
-        errors = [(pair, error) for pair, error in zip(pairs, answers, strict=True) if isinstance(error, ModelError)]
-        if needs_one and not both:  # no label to name the columns of the header by
-            raise errors[0][1]
-        failed = [f"{self.source}: premise {pair.premise!r:.60}: {error}" for pair, error in errors]
-        kept = self.kept
-        kept["pairs"] += len(both)
-        kept["truncated"] += sum(prediction.truncated for _, prediction in both)
-        kept["failed_count"] += len(failed)
-        kept["failed"] = [*kept["failed"], *failed][:_SHOWN]
-        return both
+        labelled, kept = [], self.kept
+        for pair, answer in zip(pairs, answers, strict=True):
+            if isinstance(answer, Prediction):
+                labelled.append((pair, answer))
+                continue
+            if needs_one and not any(isinstance(other, Prediction) for other in answers):
+                raise answer  # there is no label to name the columns of the header by
+            kept["failed_count"] += 1
+            kept["failed"] = [*kept["failed"], f"{self.source}: premise {pair.premise!r:.60}: {answer}"][:_SHOWN]
+        kept["pairs"] += len(labelled)
+        kept["truncated"] += sum(prediction.truncated for _, prediction in labelled)
+        return labelled
 
     def _finish(self, shard: Shard) -> None:
         """Count malformed rows; a file without any pair is an error, and one over whose pairs the model fails, all."""

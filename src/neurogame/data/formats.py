@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from neurogame._common.printing import plural
 from neurogame._common.records import unique_keys
 from neurogame.data import columnar
 from neurogame.data.columnar import Columns, TruncatedFileError
@@ -275,8 +276,8 @@ class _CsvRows:
                 )
             chance = self.width < 3 or any(_BY_CHANCE.search(line) for line in rows)
             if rows and not chance and all(map(self._fits, inner[:-1])):
-                many = f"{len(rows)} {'line' if len(rows) == 1 else 'lines'}"
-                return f"a field holds {many} with as many fields as a row{_through(self.lines, self.start)}"
+                lines = plural(len(rows), "line")
+                return f"a field holds {lines} with as many fields as a row{_through(self.lines, self.start)}"
         return fields
 
 

@@ -163,14 +163,7 @@ def iterate(
 
 
 def stream(path: str, rule: Rule, on_error: str, *, plain: bool = False) -> Generator[Any, None, None]:
-    """The rows that a rule makes of the records of a file; the path is checked at once, the rest while it is read.
-
-    Args:
-        path: the file.
-        rule: makes a row of a record.
-        on_error: "raise" or "skip", see `iterate`.
-        plain: the file has a text per line and no columns.
-    """
+    """The rows that a rule makes of the records of a file, or of its lines (`plain`); the path is checked at once."""
     if on_error not in ("raise", "skip"):
         raise DataError(f"on_error {on_error!r} is unknown; allowed: raise, skip")
     return _stream(_existing(path), rule, fatal=on_error == "raise", plain=plain)
@@ -244,7 +237,8 @@ def read(
     """
     file = fspath(path)
     rows = iterate(file, columns=columns, label_names=label_names, require_label=require_label, on_error=on_error)
-    return collect(rows, name=name or _stem(file), source=file, limit=limit, keep=keep)
+    stem = "stdin" if file == STDIN else Path(file.removesuffix(".gz")).stem
+    return collect(rows, name=name or stem, source=file, limit=limit, keep=keep)
 
 
 def collect(
@@ -255,18 +249,7 @@ def collect(
     limit: int | None = None,
     keep: Callable[[Pair], bool] | None = None,
 ) -> PairDataset:
-    """Rows as a data set with at least one pair.
-
-    Args:
-        rows: closed when all are read, or the limit is reached.
-        name: of the data set.
-        source: where it came from.
-        limit: stop after so many pairs.
-        keep: only the pairs for which this holds.
-
-    Raises:
-        DataError: no pair is left.
-    """
+    """Rows as a data set with at least one pair, arguments as of `read`; closes the rows at the end or the limit."""
     check_limit(limit)
     pairs: list[Pair] = []
     malformed: list[Malformed] = []
@@ -321,10 +304,6 @@ def _nearest(path: Path) -> str:
     same = [name for name in there if name.removesuffix(".gz") == path.name.removesuffix(".gz")]
     close = same or difflib.get_close_matches(path.name, there, n=1, cutoff=0.5)
     return f"; there is {parent / close[0]}" if close else f"; nothing in {parent} has a similar name"
-
-
-def _stem(path: str) -> str:
-    return "stdin" if path == STDIN else Path(path.removesuffix(".gz")).stem
 
 
 def _shorten(text: str) -> str:

@@ -193,21 +193,10 @@ def from_table(
     on_error: OnError = "raise",
     limit: int | None = None,
 ) -> PairDataset:
-    """A `datasets.Dataset` as a data set of ours.
+    """A `datasets.Dataset` as a data set of ours; arguments as of `collect`.
 
     A label that is a number is translated by the names of the table's own `ClassLabel` feature: the
     order there is the publisher's and need not be ours. −1 is no gold label.
-
-    Args:
-        table: its rows are read one by one.
-        name: of the data set.
-        source: where it came from.
-        rule: which column is which; None: the usual names.
-        on_error: "raise" at the first malformed row, or "skip" and count.
-        limit: stop after so many pairs.
-
-    Raises:
-        DataError: a column is missing, or no pair is left.
     """
     rule = rule or Rule()
     places, fault = rule.locate(table.column_names)

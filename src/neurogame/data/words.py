@@ -135,13 +135,7 @@ class _Pieces(Sequence[str]):
 
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str | None, max_length: int) -> Tokens:
-    """A text as the model reads it, with offsets: a pair, the longer sentence cut first, or one text.
-
-    Args:
-        tokenizer: a fast one, which knows where its tokens come from.
-        premise: the first part, or the only one.
-        hypothesis: the second part; None: there is none.
-        max_length: tokens, special ones included.
+    """A pair, the longer sentence truncated first, or one text (`hypothesis` None), as the model reads it.
 
     Raises:
         ValueError: the tokenizer is not a fast one; of its kind `ModelError`: it panics over this text.
@@ -150,16 +144,7 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str |
 
 
 def tokenize_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, ...]], max_length: int) -> list[Tokens]:
-    """`tokenize` of several texts of as many parts each, in one call of the tokenizer.
-
-    Args:
-        tokenizer: a fast one.
-        texts: (text,) or (premise, hypothesis), at least one.
-        max_length: tokens.
-
-    Raises:
-        ValueError: the tokenizer is not a fast one; of its kind `ModelError`: it panics over a text.
-    """
+    """`tokenize` of several texts, each (text,) or each (premise, hypothesis), in one call of the tokenizer."""
     if len(texts) > 1 and not all(map(all, texts)):  # an empty part is none to a tokenizer, but not within a list
         return [tokens for text in texts for tokens in tokenize_all(tokenizer, [text], max_length)]
     if len(texts) == 1:
@@ -192,13 +177,8 @@ def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], max_lengt
 def units(tokens: Tokens, level: Level, given: Spans | None = None) -> Units:
     """The players of a text: its words, the pieces that were read, its sentences, or spans.
 
-    Args:
-        tokens: the text.
-        level: which of them.
-        given: for "span", (start, end) in characters for each part of the text; what no span covers always stays.
-
-    Raises:
-        ValueError: spans that overlap, are empty or lie outside of the text.
+    Spans are `given` as (start, end) in characters, for each part of the text; what no span covers always stays. A
+    span that is empty, overlaps another or lies outside of the text is a ValueError.
     """
     if level == "token":
         return _pieces(tokens)
@@ -227,14 +207,9 @@ def _split(texts: Sequence[str], level: Level, given: Spans | None) -> list[list
 def read_words(
     tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str | None, max_length: int, level: Level = "word"
 ) -> tuple[dict[str, list[int]], list[int]]:
-    """Ids and masks of a text, and the player of each token, counted through its parts as read; −1 for none.
+    """Ids and masks of a text, and the player of each token: those read are numbered from 0; −1 for none.
 
-    Args:
-        tokenizer: a fast one.
-        premise: the first part, or the only one.
-        hypothesis: the second part; None: there is none.
-        max_length: tokens.
-        level: whether a player is a word, a token or a sentence.
+    Arguments as of `tokenize`; `level` says whether a player is a word, a token or a sentence.
     """
     texts = (premise,) if hypothesis is None else (premise, hypothesis)
     encoded = _encoded(tokenizer, texts, max_length)

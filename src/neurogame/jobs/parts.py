@@ -104,18 +104,19 @@ class Part:
         with ExitStack() as files, ExitStack() as undo:
             self._log = files.enter_context(_open(self.journal, new=not self.resume))
             _lock(self._log, self.path)
-            job, self.at, end = _last(self.journal)
+            job, self.at, end = _read_journal(self.journal)
             if job is None:
-                _check_torn(self.journal, self.path)
+                if self.path.exists() and self.path.stat().st_size:  # no chunk is written before the job
+                    raise PartError(f"{self.journal} is no journal of ours, or of a part that was lost; {_OR_DELETE}")
                 undo.callback(self.discard)
             self._data = files.enter_context(_open(self.path, new=not self.resume))
-            self._begin(job, end)
+            self._continue(job, end)
             undo.pop_all()
             self._files = files.pop_all()
         return self
 
-    def _begin(self, job: Mapping[str, Any] | None, end: int) -> None:
-        """Behind what is complete, if it is of the same job."""
+    def _continue(self, job: Mapping[str, Any] | None, end: int) -> None:
+        """Seek to the end of what is complete, if it is of the same job; truncate what is behind it."""
         if job is not None and job != self.job:
             raise PartError(f"{self.path} was begun with {_differences(job, self.job)}; {_OR_DELETE}")
         if self.source and self.at.source not in ("", self.source) and not self.at.damaged:
@@ -202,7 +203,7 @@ def finish(output: Path, count: int) -> tuple[list[Mapping[str, Any]], list[Shar
     """
     shards = [Shard(number, count) for number in range(1, count + 1)]
     try:
-        logs = [_last(_journal(shard.path(output)))[:2] for shard in shards]
+        logs = [_read_journal(_journal(shard.path(output)))[:2] for shard in shards]
         missing = [shard for shard, (_, mark) in zip(shards, logs, strict=True) if not mark.ended]
         if output.exists():
             _check_ours(output, logs)
@@ -234,7 +235,7 @@ def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
     try:
         with ExitStack() as stack:
             files = [stack.enter_context(path.open("rb")) for path in paths]
-            marks = [_marks(_journal(path)) for path in paths]
+            marks = [_chunk_marks(_journal(path)) for path in paths]
             fresh.unlink(missing_ok=True)  # of a process that had our number; what it may link to stays
             out = stack.enter_context(_open(fresh, new=True))
             for chunk in range(end.chunk):
@@ -304,22 +305,23 @@ def _line(content: Mapping[str, Any]) -> bytes:
 
 
 def _lines(journal: Path) -> Iterator[tuple[Any, int]]:
-    """The lines of a journal and where they end; one that was cut off, and what follows it, is none."""
-    end = 0
+    """The lines of a journal and the offsets of their ends, up to a line that was not written whole."""
     with journal.open("rb") as file:
-        for line in file:
-            end += len(line)
+        if not _BEGINNING.startswith(file.read(len(_BEGINNING))):  # it may be cut off even there
+            raise PartError(f"{journal} is no journal of ours; {_OR_DELETE}")
+        file.seek(0)
+        while line := file.readline():
             try:
                 content = json.loads(line) if line.endswith(b"\n") else None
             except ValueError:
                 return
             if not isinstance(content, dict):
                 return
-            yield content, end
+            yield content, file.tell()
 
 
-def _marks(journal: Path) -> Iterator[Mark]:
-    """Those of the chunks; the first line is the job."""
+def _chunk_marks(journal: Path) -> Iterator[Mark]:
+    """The mark of each chunk; the first line is the job."""
     marks = (_mark(content, journal) for content, _ in islice(_lines(journal), 1, None))
     return (mark for mark in marks if not (mark.ended or mark.damaged))
 
@@ -331,21 +333,10 @@ def _mark(content: Mapping[str, Any], journal: Path) -> Mark:
         raise PartError(f"{journal} is no journal that can be read here; {_OR_DELETE}") from None
 
 
-def _check_torn(journal: Path, part: Path) -> None:
-    """A journal without a job is the beginning of one that was never written whole, or not ours to overwrite."""
-    with journal.open("rb") as file:
-        beginning = file.read(len(_BEGINNING))
-    whole = part.exists() and part.stat().st_size > 0  # no chunk is written before the job
-    if whole or not _BEGINNING.startswith(beginning):
-        raise PartError(f"{journal} is no journal of ours, or of a part that was lost; {_OR_DELETE}")
-
-
-def _last(journal: Path) -> tuple[dict[str, Any] | None, Mark, int]:
-    """The job (None: there is none yet), the last mark, and where it ends."""
+def _read_journal(journal: Path) -> tuple[dict[str, Any] | None, Mark, int]:
+    """The job (None: there is none yet), the last mark, and the offset of its end."""
     job, mark, end = None, Mark(), 0
     for content, end in _lines(journal) if journal.exists() else ():  # noqa: B007 — the last one is used
-        if job is None and not _line(content).startswith(_BEGINNING):
-            raise PartError(f"{journal} is no journal of ours; {_OR_DELETE}")
         job, mark = (content, mark) if job is None else (job, _mark(content, journal))
     return job, mark, end
 

@@ -94,16 +94,10 @@ class Reading:
         seen: Callable[[Rows], object] = lambda _: None,
         skipped: Callable[[Rows], object] = lambda _: None,
     ) -> Iterator[Rows]:
-        """The chunks of a part that it does not have yet; those before them are read and compared with its journal.
+        """The chunks that a part does not have yet, each to be written, with `mark`, before the next is read.
 
-        Args:
-            part: open; `write` the chunk, with `mark`, before the next is asked for.
-            shard: which chunks are the part's.
-            seen: called with every chunk, those of other parts included.
-            skipped: called with every chunk that the part has.
-
-        Raises:
-            PartError: the rows are not those that the part was begun with.
+        The rows before them are compared with its journal: PartError if they differ. `seen` is called with every chunk,
+        those of other parts included, `skipped` with every chunk that the part has.
         """
         start = part.at
         for rows in self:

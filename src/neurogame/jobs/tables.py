@@ -35,15 +35,9 @@ class Chunks:
         self.metadata, self.types = metadata, types or {}
 
     def message(self, header: Mapping[str, str | None], rows: Sequence[Mapping[str, Any]], *, first: bool) -> bytes:
-        """A chunk.
+        """A chunk; the first one begins with the schema. A value that does not fit its column is a ValueError.
 
-        Args:
-            header: name → type ("double" …) of each column; None: as in the source.
-            rows: name → value; a name that is missing is null.
-            first: whether the schema comes before it.
-
-        Raises:
-            ValueError: a value does not fit the type of its column.
+        `header` is name → type ("double" …), None for that of the source; a name that a row lacks is null.
         """
         import pyarrow as pa
 
@@ -80,14 +74,7 @@ def lists(**entries: str) -> dict[str, Any]:
 
 
 def pack(stream: Path, goal: Path, kind: str, rows: str) -> None:
-    """Make a file of the chunks.
-
-    Args:
-        stream: the chunks in their order.
-        goal: the file to write.
-        kind: ".parquet" or ".arrow".
-        rows: digest of the rows of the source.
-    """
+    """Make a file (`kind` ".parquet" or ".arrow") of the chunks in `stream`; `rows`: digest of the source's rows."""
     import pyarrow as pa
     from pyarrow import parquet
 

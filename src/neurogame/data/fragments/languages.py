@@ -12,9 +12,9 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from neurogame.data.form_tables import crowds, expand_quantifiers, table
-from neurogame.data.forms import Draw, Form, Language, World, relations, worlds
-from neurogame.data.fragments.recipes import fill, persons
+from neurogame.data.form_tables import read_section, table
+from neurogame.data.forms import Draw, Form, Language, World, relations
+from neurogame.data.fragments.recipes import Vocabulary, fill
 from neurogame.data.fragments.words import read_tables, words
 
 TABLES = read_tables("forms.toml")
@@ -39,36 +39,24 @@ class Fragment:
 
 @cache
 def parts(phenomenon: str, held: bool = False) -> tuple[Fragment, ...]:
-    """The fragments of a phenomenon.
-
-    Args:
-        phenomenon: a section of `forms.toml`.
-        held: with the words kept for dev and test instead of those of training. The forms are the same.
-
-    Returns:
-        Forms with truth conditions, worlds and words.
-    """
+    """The fragments of a phenomenon (a section of `forms.toml`), with the words of training or with those held out."""
     sections = TABLES[phenomenon]
     return tuple(_fragment(name, sections[spec.get("like", name)] | spec, held) for name, spec in sections.items())
 
 
 def _fragment(name: str, spec: Mapping[str, Any], held: bool) -> Fragment:
     tense = spec.get("tense", "past")
-    lines = spec["forms"]
-    if "nouns" in spec:
-        lines = expand_quantifiers(lines, spec["nouns"], spec["ends"], SHARES)
-        possible = crowds(spec["nouns"].values(), spec["ends"].values(), spec["needed"], spec.get("most", 3))
-    else:
-        possible = worlds(spec["worlds"], spec.get("axiom", "True"), spec.get("values", 2))
+    lines, possible = read_section(spec, SHARES)
     forms, doubled = _with_fact(lines, possible, spec.get("beside") or _STATES.get(tense, ""), spec.get("end", ""))
     states = words("moods + where", held)
 
     def words_of(draw: Draw) -> Mapping[str, object]:
-        chosen = fill(spec["words"], RECIPES, draw, held)
+        vocabulary = Vocabulary(draw, held)
+        chosen = fill(spec["words"], RECIPES, vocabulary)
         taken = " ".join(str(value) for value in chosen.values())
-        person = persons(draw, held, 1)[0]
+        (person,) = vocabulary.persons(1)
         while person.split()[-1] in taken:
-            person = persons(draw, held, 1)[0]
+            (person,) = vocabulary.persons(1)
         return {"who": person, "how": draw.one([state for state in states if state not in taken]), **chosen}
 
     return Fragment(name, Language(forms, doubled, words_of, spread=True), tense)
