@@ -134,8 +134,8 @@ def predict_file(
         if output is None:
             return job.to_stdout(_json_lines if as_json else _text_lines)
         goal = Path(output)
-        if resume and (there := already(goal, shard)):
-            return there
+        if resume and (done := already(goal, shard)):
+            return done
         model, again = fingerprint(nli), repeatable(source)
         depends_on: dict[str, Any] = {"version": __version__, "model": model, "columns": columns, "on_error": on_error}
         depends_on |= {"batch_size": batch_size, "chunk": chunk}
@@ -226,7 +226,7 @@ def one_by_one(
 
 
 class _Job:
-    """The pairs of a file on their way through a model; `kept` counts what became of them.
+    """Predicts the pairs of a file, chunk by chunk; `kept` counts what became of them.
 
     With `skips`, a pair over which the model fails is skipped and counted.
     """
@@ -294,14 +294,14 @@ def _done(
     own: Mapping[str, Any], shard: Shard, before: int, joined: Sequence[Mapping[str, Any]], missing: Sequence[Shard]
 ) -> Done:
     """Of the whole file, if this process has completed it; else of its part."""
-    counted = joined or [own]
-    failed = [line for kept in counted for line in kept.get("failed", ())]
+    every = joined or [own]
+    failed = [line for kept in every for line in kept.get("failed", ())]
     return Done(
-        pairs=sum(kept["pairs"] for kept in counted),
-        truncated=sum(kept["truncated"] for kept in counted),
-        malformed_count=own["malformed_count"] + sum(kept.get("failed_count", 0) for kept in counted),
+        pairs=sum(kept["pairs"] for kept in every),
+        truncated=sum(kept["truncated"] for kept in every),
+        malformed_count=own["malformed_count"] + sum(kept.get("failed_count", 0) for kept in every),
         malformed=(*own["malformed"], *failed)[:_SHOWN],
-        left_out=tuple(dict.fromkeys(name for kept in counted for name in kept["left_out"])),
+        left_out=tuple(dict.fromkeys(name for kept in every for name in kept["left_out"])),
         resumed=before,
         shard=None if joined else str(shard),
         missing=tuple(map(str, missing)),

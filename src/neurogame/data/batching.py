@@ -136,8 +136,8 @@ def _cut(
     full = [i for i, size in enumerate(sizes) if size >= max_length]
     if not full:
         return set()
-    some = ([column[i] for i in full] for column in texts)
-    whole = tokenizer(*some, verbose=False)["input_ids"]  # verbose would warn that they are long
+    again = ([column[i] for i in full] for column in texts)
+    whole = tokenizer(*again, verbose=False)["input_ids"]  # verbose would warn that they are long
     return {i for i, ids in zip(full, whole, strict=True) if len(ids) > max_length}
 
 

@@ -300,9 +300,9 @@ def _nearest(path: Path) -> str:
     parent = path.parent
     if not parent.is_dir():
         return f", nor does the folder {parent}"
-    there = sorted(entry.name for entry in parent.iterdir() if entry.is_file())
-    same = [name for name in there if name.removesuffix(".gz") == path.name.removesuffix(".gz")]
-    close = same or difflib.get_close_matches(path.name, there, n=1, cutoff=0.5)
+    files = sorted(entry.name for entry in parent.iterdir() if entry.is_file())
+    same = [name for name in files if name.removesuffix(".gz") == path.name.removesuffix(".gz")]
+    close = same or difflib.get_close_matches(path.name, files, n=1, cutoff=0.5)
     return f"; there is {parent / close[0]}" if close else f"; nothing in {parent} has a similar name"
 
 

@@ -144,12 +144,12 @@ def load(
 
 def _join(name: str, parts: Iterable[PairDataset], limit: int | None) -> PairDataset:
     """The parts one after the other, no more of them than the limit needs."""
-    taken: list[PairDataset] = []
+    loaded: list[PairDataset] = []
     for part in parts:
-        taken.append(part)
-        if limit is not None and sum(map(len, taken)) >= limit:
+        loaded.append(part)
+        if limit is not None and sum(map(len, loaded)) >= limit:
             break
-    return taken[0] if len(taken) == 1 else concatenate(name, taken).take(limit)
+    return loaded[0] if len(loaded) == 1 else concatenate(name, loaded).take(limit)
 
 
 def _not_found(name: str, folder: Path) -> str:

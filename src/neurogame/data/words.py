@@ -148,11 +148,11 @@ def tokenize_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, 
     if len(texts) > 1 and not all(map(all, texts)):  # an empty part is none to a tokenizer, but not within a list
         return [tokens for text in texts for tokens in tokenize_all(tokenizer, [text], max_length)]
     if len(texts) == 1:
-        encoded = _encoded(tokenizer, texts[0], max_length)
+        encoded = _encode(tokenizer, texts[0], max_length)
         for name in list(encoded):
             encoded[name] = [encoded[name]]
     else:
-        encoded = _encoded(tokenizer, [list(part) for part in zip(*texts, strict=True)], max_length)
+        encoded = _encode(tokenizer, [list(part) for part in zip(*texts, strict=True)], max_length)
     offsets = encoded.pop("offset_mapping")
     read = []
     for row, parts in enumerate(texts):
@@ -166,7 +166,7 @@ def tokenize_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, 
     return read
 
 
-def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], max_length: int) -> Any:
+def _encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], max_length: int) -> Any:
     """Ids with offsets, cut to `max_length`, of one text or of several."""
     if not tokenizer.is_fast:
         raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
@@ -200,8 +200,8 @@ def units(tokens: Tokens, level: Level, given: Spans | None = None) -> Units:
 def _split(texts: Sequence[str], level: Level, given: Spans | None) -> list[list[Span]]:
     """Where the units of each part are."""
     if level == "span":
-        return _checked_spans(texts, given)
-    return [_sentences(text) if level == "sentence" else _spans(text) for text in texts]
+        return _check_spans(texts, given)
+    return [_sentence_spans(text) if level == "sentence" else _word_spans(text) for text in texts]
 
 
 def read_words(
@@ -212,7 +212,7 @@ def read_words(
     Arguments as of `tokenize`; `level` says whether a player is a word, a token or a sentence.
     """
     texts = (premise,) if hypothesis is None else (premise, hypothesis)
-    encoded = _encoded(tokenizer, texts, max_length)
+    encoded = _encode(tokenizer, texts, max_length)
     offsets, sides = encoded.pop("offset_mapping"), encoded.sequence_ids()
     if level == "token":
         owners = [-1 if side is None else place for place, side in enumerate(sides)]
@@ -244,16 +244,16 @@ def _pieces(tokens: Tokens) -> Units:
     return Units(tuple(names), tuple(sides), torch.tensor(unit_of))
 
 
-def _spans(text: str) -> list[Span]:
+def _word_spans(text: str) -> list[Span]:
     """Where the words are: what `str.split` finds."""
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
-def _sentences(text: str) -> list[Span]:
+def _sentence_spans(text: str) -> list[Span]:
     """Where the sentences are: up to a word that ends in a full stop, question or exclamation mark."""
     sentences: list[Span] = []
     start: int | None = None
-    words = _spans(text)
+    words = _word_spans(text)
     for place, (a, b) in enumerate(words):
         start = a if start is None else start
         if place == len(words) - 1 or text[a:b].rstrip(_CLOSING).endswith(_ENDS):
@@ -262,16 +262,16 @@ def _sentences(text: str) -> list[Span]:
     return sentences
 
 
-def _checked_spans(texts: Sequence[str], given: Spans | None) -> list[list[Span]]:
+def _check_spans(texts: Sequence[str], given: Spans | None) -> list[list[Span]]:
     """The spans of each part in their order."""
     flat = bool(given) and all(isinstance(x, int) for x in given[0])  # type: ignore[index]  # of one text
-    listed: Any = [given] if flat and len(texts) == 1 else given
-    if listed is None or len(listed) != len(texts):
+    by_text: Any = [given] if flat and len(texts) == 1 else given
+    if by_text is None or len(by_text) != len(texts):
         raise ValueError(
             f"level = 'span' needs spans: a list of (start, end) in characters for each of {len(texts)} texts"
         )
     checked = []
-    for text, spans in zip(texts, listed, strict=True):
+    for text, spans in zip(texts, by_text, strict=True):
         ordered = sorted((int(a), int(b)) for a, b in spans)
         for k, (a, b) in enumerate(ordered):
             if not 0 <= a < b <= len(text):

@@ -63,13 +63,13 @@ class Reading:
         self.malformed: list[str] = []
 
     def __iter__(self) -> Iterator[Rows]:
-        while taken := list(islice(self._source, self._size)):
-            faulty = [row for row in taken if isinstance(row, Malformed)]
+        while chunk := list(islice(self._source, self._size)):
+            faulty = [row for row in chunk if isinstance(row, Malformed)]
             if faulty and faulty[-1].is_end:  # no malformed row: an unknown number of rows is missing
                 raise DamagedSourceError(
                     f"{faulty[-1]}; rows before it are kept, --resume continues once it is repaired"
                 )
-            for row in taken:
+            for row in chunk:
                 if isinstance(row, Pair):
                     self._hash(row.premise, row.hypothesis, row.label, row.extras)
                 elif isinstance(row, Text):
@@ -78,10 +78,10 @@ class Reading:
                     self._hash(row.line, row.reason)
             self.malformed += map(str, faulty[: _SHOWN - len(self.malformed)])
             self.chunks += 1
-            self.rows += len(taken)
-            self.pairs += sum(isinstance(row, Pair | Text) for row in taken)
+            self.rows += len(chunk)
+            self.pairs += sum(isinstance(row, Pair | Text) for row in chunk)
             self.malformed_count += len(faulty)
-            yield taken
+            yield chunk
 
     def _hash(self, *content: object) -> None:
         self._digest.update(repr(content).encode("utf-8", "surrogatepass"))

@@ -83,11 +83,11 @@ def pack(stream: Path, goal: Path, kind: str, rows: str) -> None:
         schema = chunks.schema.with_metadata({**(chunks.schema.metadata or {}), _ROWS: rows})
         make = parquet.ParquetWriter if kind == ".parquet" else pa.ipc.new_file
         with make(sink, schema) as out:
-            for table in _grouped(chunks, schema):
+            for table in _row_groups(chunks, schema):
                 out.write_table(table)
 
 
-def _grouped(batches: Any, schema: Any) -> Iterator[Any]:
+def _row_groups(batches: Any, schema: Any) -> Iterator[Any]:
     """Several chunks together: small row groups are slow to read."""
     import pyarrow as pa
 

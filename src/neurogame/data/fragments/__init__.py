@@ -44,7 +44,7 @@ _ROUNDS = 150
 
 
 @cache
-def _balanced(phenomenon: str, index: int, held_forms: bool) -> Balance:
+def _weights(phenomenon: str, index: int, held_forms: bool) -> Balance:
     """The weights of a fragment's pairs of forms: of those in training, or of those with a form that is held out."""
     language = parts(phenomenon)[index].language
 
@@ -140,5 +140,5 @@ def _pair(draw: Draw, held: str, label: str, phenomenon: str, only: str | None =
 def _options(phenomenon: str, label: str, held_words: bool, held_forms: bool) -> list[tuple[Fragment, Balance]]:
     """The fragments of a phenomenon that have pairs with this label, and their weights."""
     fragments = parts(phenomenon, held_words)
-    weights = (_balanced(phenomenon, index, held_forms) for index in range(len(fragments)))
+    weights = (_weights(phenomenon, index, held_forms) for index in range(len(fragments)))
     return [option for option in zip(fragments, weights, strict=True) if label in option[1].by_label]

@@ -136,7 +136,7 @@ class _Filling:
             self._bind(name, part, is_verb)
 
 
-def _counted(vocabulary: Vocabulary) -> Words:
+def _deeds(vocabulary: Vocabulary) -> Words:
     """What people did, or what became of things."""
     if vocabulary.draw.chance(0.5):
         noun = vocabulary.one("people")
@@ -147,7 +147,7 @@ def _counted(vocabulary: Vocabulary) -> Words:
     return {"n": noun, "ns": plural(noun), "e": many, "e_one": one}
 
 
-def _compared(vocabulary: Vocabulary) -> Words:
+def _comparison(vocabulary: Vocabulary) -> Words:
     """Three people, or three things of a kind, and an adjective with its comparatives and superlative."""
     if vocabulary.draw.chance(0.6):
         three = vocabulary.persons(3)
@@ -202,8 +202,8 @@ def _clauses(vocabulary: Vocabulary) -> Words:
 
 
 STEPS: dict[str, Callable[[Vocabulary], Words]] = {
-    "counted": _counted,
-    "compared": _compared,
+    "counted": _deeds,
+    "compared": _comparison,
     "kinds": _kinds,
     "years": _years,
     "clauses": _clauses,

@@ -51,7 +51,7 @@ def words(classes: str, held: bool | None) -> tuple[str, ...]:
 def _part(name: str, held: bool | None) -> tuple[str, ...]:
     content = _CLASSES[name]
     if isinstance(content, dict):  # what is said of words → the words
-        every = tuple(f"{word}:{said}" for said, text in content.items() for word in split(text))
+        every = tuple(f"{word}:{entry}" for entry, text in content.items() for word in split(text))
     else:
         every = tuple(content) if isinstance(content, list) else split(content)
     chosen = tuple(entry for entry in every if is_held(entry.partition(":")[0]))
