@@ -108,18 +108,10 @@ def open_file(path: str) -> Iterator[Lines | Columns]:
 
 
 def read_records(lines: Lines | Columns, kind: Kind | None) -> tuple[tuple[str, ...] | None, Iterator[Record]]:
-    """The columns that a header names, and the records of a stream; blank lines are none.
+    """The header (None where each record names its own columns), and the records; blank lines are none.
 
-    Args:
-        lines: the stream.
-        kind: its format; None to guess it from the first character ("{" begins JSON lines).
-
-    Returns:
-        The header, None where each record names its own columns, and an iterator.
-
-    Raises:
-        TruncatedFileError: a double quote opens and is not closed, or only by another stray one, so that the rows
-            behind it are lost.
+    A format that is not known (`kind` None) is guessed from the first line: "{" begins JSON lines. TruncatedFileError
+    where rows are lost behind a double quote that is not closed, or only by another stray one.
     """
     if isinstance(lines, Columns):
         return tuple(lines.schema.names), lines.records()

@@ -30,14 +30,8 @@ class Rationale:
 def parse(marked: str, sentence: str | None = None) -> Rationale:
     """The rationale in a marked sentence: "A *red* *shirt.*" marks "red" and "shirt.".
 
-    Args:
-        marked: the sentence with marks around words or groups of words; an asterisk that neither opens
-            nor closes a mark is dropped.
-        sentence: the sentence without marks. Its words are taken if it is the same text up to
-            whitespace and asterisks, so that a word such as "5*3" keeps its own.
-
-    Returns:
-        Words with their marks.
+    An asterisk that neither opens nor closes a mark is dropped. The words are those of `sentence`, if it is the same
+    text up to whitespace and asterisks, so that a word such as "5*3" keeps its own.
     """
     inside = [False] * len(marked)
     for match in _MARK.finditer(marked):

@@ -47,17 +47,10 @@ class Removal:
         name: str = "this model",
         left: bool | None = None,
     ) -> "Removal":
-        """The removal of words from texts of a tokenizer.
+        """The removal of words from texts of a tokenizer, padded as it does or as `left` says; `name` is for errors.
 
-        Args:
-            tokenizer: of the model.
-            mode: "delete", "mask" or "pad".
-            name: what an error calls the model.
-            left: whether padding is on the left; None: as the tokenizer pads. On the right, the first token has the
-                first position whatever else is in the batch. BERT counts padding too.
-
-        Raises:
-            ValueError: mode "mask" and a tokenizer without a mask token.
+        Padding on the right leaves the first position to the first token, whatever else is in the batch: BERT counts
+        padding too. Mode "mask" with a tokenizer that has no mask token is a ValueError.
         """
         check_choice("mode", mode, Mode)
         mask = tokenizer.mask_token_id

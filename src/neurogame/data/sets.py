@@ -7,8 +7,8 @@ JSON lines (`sets.toml`); the hub only when it is asked for. How a file is read 
 import difflib
 import os
 import tomllib
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
@@ -34,27 +34,11 @@ PROBES = {f"fragments/probe_{name}": name for name in fragments.PROBES}
 NAMES: tuple[str, ...] = (*LAYOUTS, *TOY, *FRAGMENTS, *PROBES)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """One way a split lies on disk: files that must all be there, and which of their rows belong to it."""
-
-    files: tuple[str, ...]
-    column: str
-    value: str
-
-    def keeps(self, pair: Pair) -> bool:
-        """Whether a pair of these files is of this split."""
-        return not self.column or str(pair.extras.get(self.column, "")).lower() == self.value
-
-    def present(self, folder: Path) -> tuple[str, ...]:
-        """The files, each as it is or gzipped; none unless all are there."""
-        names = ((folder / file, folder / f"{file}.gz") for file in self.files)
-        paths = [next((str(path) for path in either if path.is_file()), None) for either in names]
-        return () if None in paths else tuple(map(str, paths))
+Layout = tuple[list[str], Callable[[Pair], bool]]  # files of a split that must all be there, and which pairs are of it
 
 
 def layouts(name: str) -> Iterator[Layout]:
-    """The layouts of a split in the order in which they are tried; see `sets.toml`."""
+    """The ways in which a split may lie on disk, in the order in which they are tried; see `sets.toml`."""
     split = LAYOUTS[name]
     entries = [place for file in split.get("official", ()) for place in (file, file.rpartition("/")[2])]
     entries += split.get("files", ())
@@ -63,8 +47,11 @@ def layouts(name: str) -> Iterator[Layout]:
         entries += [f"{folder}{stem}.jsonl{where}{rows}" for folder in ("", "train/", "eval/")]
     for entry in entries:
         names, _, rows = entry.partition(" where ")
-        column, _, value = rows.partition(" = ")
-        yield Layout(tuple(names.split(" + ")), column, value)
+        yield names.split(" + "), partial(_is_of, *rows.split(" = ")) if rows else lambda _: True
+
+
+def _is_of(column: str, value: str, pair: Pair) -> bool:
+    return str(pair.extras.get(column, "")).lower() == value
 
 
 def resolve(name: str) -> str:
@@ -134,12 +121,18 @@ def load(
     if name in PROBES:
         return fragments.probe(PROBES[name]).take(limit)
     folder = Path(root if root is not None else os.environ.get(ROOT_VARIABLE) or "data")
-    for layout in layouts(name):
-        if paths := layout.present(folder):
-            return _join(name, (read(path, name=name, keep=layout.keeps, **reading) for path in paths), limit)
+    for names, keep in layouts(name):
+        paths = [path for file in names if (path := _plain_or_gzipped(folder / file)) is not None]
+        if len(paths) == len(names):
+            return _join(name, (read(path, name=name, keep=keep, **reading) for path in paths), limit)
     if not hub or "hub" not in LAYOUTS[name]:
         raise DataError(_not_found(name, folder))
     return _join(name, (_from_hub(name, part, rule, on_error, limit) for part in LAYOUTS[name]["hub"]), limit)
+
+
+def _plain_or_gzipped(path: Path) -> Path | None:
+    """A file as it is named, or with .gz; None: neither is there."""
+    return next((file for file in (path, path.with_name(f"{path.name}.gz")) if file.is_file()), None)
 
 
 def _join(name: str, parts: Iterable[PairDataset], limit: int | None) -> PairDataset:
@@ -153,7 +146,7 @@ def _join(name: str, parts: Iterable[PairDataset], limit: int | None) -> PairDat
 
 
 def _not_found(name: str, folder: Path) -> str:
-    looked = ", ".join(" and ".join(layout.files) for layout in layouts(name))
+    looked = ", ".join(" and ".join(names) for names, _ in layouts(name))
     where = f"in {folder}" if folder.is_dir() else f"in {folder}, which does not exist (set root or {ROOT_VARIABLE})"
     online = "hub=True (--hub) would download it" if "hub" in LAYOUTS[name] else "the hub does not have it either"
     return f"{name} was not found {where}; looked for {looked}, each also with .gz; {online}"
