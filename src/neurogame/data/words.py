@@ -102,23 +102,18 @@ class Units:
 
     def listed(self, values: Float[Tensor, "read"]) -> tuple[float, ...]:
         """One number per unit, 0 for those not read."""
-        return self._spread(values.tolist())
+        by_unit = dict(zip(self.read, values.tolist(), strict=True))
+        return tuple(by_unit.get(i, 0.0) for i in range(len(self.names)))
 
     def rows(self, values: Float[Tensor, "heads read"]) -> tuple[tuple[float, ...], ...]:
         """The same, row by row."""
-        return tuple(map(self._spread, values.tolist()))
+        return tuple(map(self.listed, values))
 
     def matrix(self, J: Float[Tensor, "read read"]) -> tuple[tuple[float, ...], ...]:
         """Units × units; all units not read share one row of zeros, so that a long text costs little."""
-        nothing = (0.0,) * len(self.names)
-        rows = dict(zip(self.read, map(self._spread, J.tolist()), strict=True))
-        return tuple(rows.get(i, nothing) for i in range(len(self.names)))
-
-    def _spread(self, values: list[float]) -> tuple[float, ...]:
-        numbers = [0.0] * len(self.names)
-        for i, value in zip(self.read, values, strict=True):
-            numbers[i] = value
-        return tuple(numbers)
+        zeros = (0.0,) * len(self.names)
+        rows = dict(zip(self.read, self.rows(J), strict=True))
+        return tuple(rows.get(i, zeros) for i in range(len(self.names)))
 
 
 class _Pieces(Sequence[str]):
@@ -186,15 +181,17 @@ def units(tokens: Tokens, level: Level, given: Spans | None = None) -> Units:
     owners = _owners(spans, zip(tokens.offsets, tokens.sides, strict=True))
     read = Counter(owners)
     whole = Counter(_owners(spans, tokens.uncut)) if tokens.is_cut else read
-    words = range(sum(map(len, spans)))
-    cut: dict[str, Any] = {
-        "truncated": tuple(i for i in words if whole[i] and not read[i]),
-        "shortened": tuple(i for i in words if 0 < read[i] < whole[i]),
-        "silent": tuple(i for i in words if not whole[i]),
-    }
     names = tuple(text[a:b] for text, words_of in zip(tokens.texts, spans, strict=True) for a, b in words_of)
     sides = tuple(side for side, words_of in zip(sides_of(tokens.texts), spans, strict=True) for _ in words_of)
-    return Units(names, sides, torch.tensor(owners), **cut, spans=level == "span")
+    return Units(
+        names,
+        sides,
+        torch.tensor(owners),
+        truncated=tuple(i for i in range(len(names)) if whole[i] and not read[i]),
+        shortened=tuple(i for i in range(len(names)) if 0 < read[i] < whole[i]),
+        silent=tuple(i for i in range(len(names)) if not whole[i]),
+        spans=level == "span",
+    )
 
 
 def _split(texts: Sequence[str], level: Level, given: Spans | None) -> list[list[Span]]:
@@ -290,7 +287,7 @@ def _owners(spans: Sequence[Sequence[Span]], places: Any) -> list[int]:
     owners = []
     for (a, b), side in places:
         word = -1 if side is None else _owner(spans[side], a, b)
-        owners.append(word if word < 0 or side is None else starts[side] + word)
+        owners.append(word if word < 0 else starts[side] + word)
     return owners
 
 
