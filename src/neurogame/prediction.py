@@ -49,7 +49,7 @@ class Done:
 
     pairs: int
     truncated: int  # longer than the model reads, and cut
-    malformed_count: int  # rows that are no pair, or pairs over which the model fails
+    malformed_count: int  # rows that are no pair, or pairs on which the model fails
     malformed: tuple[str, ...] = ()  # the first few, as "file:line: reason"
     left_out: tuple[str, ...] = ()  # columns that came too late for the header of a CSV
     resumed: int = 0  # of the pairs, those that an interrupted run had labelled
@@ -106,7 +106,7 @@ def predict_file(
         output: a .jsonl or .csv file, gzipped or not, or a .parquet or .arrow file, that does not exist yet: complete
             or absent, never in part; None: stdout.
         columns: ours → theirs, where the names of the columns are not the usual ones.
-        on_error: whether a malformed row, or a pair over which the model fails, ends everything or is skipped and
+        on_error: whether a malformed row, or a pair on which the model fails, ends everything or is skipped and
             counted.
         batch_size: pairs per forward pass.
         as_json: on stdout, JSON lines instead of label, probability, premise and hypothesis between tabs.
@@ -228,7 +228,7 @@ def one_by_one(
 class _Job:
     """Predicts the pairs of a file, chunk by chunk; `kept` counts what became of them.
 
-    With `skips`, a pair over which the model fails is skipped and counted.
+    With `skips`, a pair on which the model fails is skipped and counted.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ class _Job:
         return labelled
 
     def _finish(self, shard: Shard) -> None:
-        """Count malformed rows; a file without any pair is an error, and one over whose pairs the model fails, all."""
+        """Record the malformed rows; raise if the file has no pair, or the model failed on every pair."""
         reading, failed = self.reading, self.kept["failed"]
         if failed and not self.kept["pairs"] and shard.count == 1:
             raise DataError(f"{self.source}: no pair is labelled (the first: {failed[0]})")
@@ -293,7 +293,7 @@ class _Job:
 def _done(
     own: Mapping[str, Any], shard: Shard, before: int, joined: Sequence[Mapping[str, Any]], missing: Sequence[Shard]
 ) -> Done:
-    """Of the whole file, if this process has completed it; else of its part."""
+    """The counts of the whole file if this process completed it, else of its own part."""
     every = joined or [own]
     failed = [line for kept in every for line in kept.get("failed", ())]
     return Done(
@@ -316,7 +316,7 @@ def _pairs(rows: Rows) -> list[Pair]:
 
 
 def _suffix(path: Path) -> str:
-    """Of the format; "" for a gzipped table, which is no format."""
+    """The suffix of the format; "" for a gzipped table, which is not supported."""
     inner = Path(path.name.lower().removesuffix(".gz"))
     return "" if tables.is_table(inner) and not tables.is_table(path) else inner.suffix
 
@@ -360,14 +360,14 @@ class _Writer:
             self.table = tables.Chunks(metadata, types)
 
     def meet(self, pairs: Sequence[Pair]) -> None:
-        """Called with every chunk before it is written, also those that another process writes: all have one header."""
+        """Take the header from the first chunk with a pair; each chunk is shown, so that all shards have one header."""
         self.is_first = self.kind != ".jsonl" and self.own is None and bool(pairs)
         if self.is_first:
             self.own = dict.fromkeys(name for pair in pairs for name in pair.extras)
             self.is_labelled = any(_gold(pair) is not None for pair in pairs)
 
     def chunk(self, labelled: Labelled) -> bytes:
-        """The chunk that was met last; the first one begins with the header."""
+        """The bytes of the chunk that `meet` was last called with."""
         if self.kind == ".jsonl":
             data = _json_lines(labelled).encode()
         else:
@@ -375,7 +375,7 @@ class _Writer:
         return gzip.compress(data, mtime=0) if self.is_gzipped else data
 
     def _rows(self, labelled: Labelled) -> tuple[list[str], list[dict[str, Any]]]:
-        """The header, and the rows; columns for which the header has no place are noted."""
+        """The header and the rows; columns that are not in the header are recorded in `left_out`."""
         answers = [
             {"premise": pair.premise, "hypothesis": pair.hypothesis, "gold": _gold(pair), "label": prediction.label}
             | probability_columns(prediction)

@@ -213,7 +213,7 @@ def relations(language: Language, keep: Callable[[Form, Form], bool] | None = No
 
 
 def _readings(premises: list[int], hypotheses: list[int], together: bool) -> Iterable[tuple[int, int]]:
-    """The readings that occur together: each with each, or first with first, second with second, …"""
+    """Combinations of readings: each with each, or if tied first with first, second with second, …"""
     if not together:
         return product(premises, hypotheses)
     common = min(len(premises), len(hypotheses))
@@ -222,7 +222,7 @@ def _readings(premises: list[int], hypotheses: list[int], together: bool) -> Ite
 
 
 def _complete(cells: dict[tuple[int, int], str]) -> dict[tuple[int, int], str]:
-    """Without the forms that, on their side, do not occur with every label."""
+    """Drop, until none is left, the forms that do not occur with every label on their side."""
     while True:
         seen = {(side, cell[side], label) for cell, label in cells.items() for side in (0, 1)}
         lacking = {(side, form) for side, form, _ in seen if not all((side, form, label) in seen for label in LABELS)}

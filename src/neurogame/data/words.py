@@ -5,10 +5,10 @@
 
 A unit is what an explanation gives a number: a word, a single piece of one, a sentence, or a span that a user names.
 Tokens of no unit (special tokens, whitespace that a tokenizer keeps) are "outside". A word without tokens, because the
-tokenizer drops it or the text was cut before it, stays in the list and gets 0. Nothing here knows what numbers mean.
+tokenizer drops it or the text was cut before it, stays in the list and gets 0.
 
 A text has one part or two: `Tokens.texts` is (text,) or (premise, hypothesis), and every unit names the side it stands
-on: "text", or "premise" and "hypothesis". Readers of a record take the names from there and write none of their own.
+on: "text", or "premise" and "hypothesis".
 """
 
 import re
@@ -117,7 +117,7 @@ class Units:
 
 
 class _Pieces(Sequence[str]):
-    """The pieces of a text, decoded when they are looked at: only pieces as players have their names."""
+    """The pieces of a text, decoded on access: only level "token" needs them."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> None:
         self._tokenizer, self._ids = tokenizer, ids

@@ -83,7 +83,7 @@ class Mark:
 
 
 class Part:
-    """One process's share of a file, open to be written; `at` says how far it is.
+    """The chunks of one process, open for appending; `at` is the last mark of the journal.
 
     Args:
         output: the file to be.
@@ -136,7 +136,7 @@ class Part:
         self._files.close()
 
     def write(self, mark: Mark, data: bytes) -> None:
-        """Add a chunk; when this returns it is on disk, and counts."""
+        """Append a chunk; when this returns, chunk and journal are on disk."""
         mark = replace(mark, size=self.at.size + len(data), source=self.source)
         with self._writing():
             _write(self._data, data)
@@ -144,12 +144,12 @@ class Part:
         self.at = mark
 
     def suspend(self) -> None:
-        """Record that the source is damaged behind the last chunk: a repaired one may differ, and still be resumed."""
+        """Record that the source is damaged behind the last chunk: a repaired source may differ from there on."""
         if self.at != Mark():
             self.write(replace(self.at, damaged=True), b"")
 
     def discard(self) -> None:
-        """Delete part and journal: the source cannot be used, or cannot be read again."""
+        """Delete part and journal."""
         self.path.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
 
@@ -164,7 +164,7 @@ class Part:
 
 _OR_DELETE = "choose another name for the output, or delete it"
 _BEGINNING = b'{"version": "'  # of every journal
-_JOINED = ".joined"  # what is put together, until it gets its name
+_JOINED = ".joined"  # suffix of the temporary files of `_join`
 
 
 def begun(part: Path) -> bool:
@@ -184,7 +184,7 @@ def check(part: Path, *, resume: bool) -> None:
 
 
 def check_others(output: Path, shard: Shard) -> None:
-    """Refuse parts of another division: they and these would never make one file."""
+    """Refuse parts of a run with another number of shards."""
     ours = re.compile(re.escape(output.name) + r"(?:\.\d+-of-(\d+))?\.part\.journal")
     for path in sorted(output.parent.glob("*.part.journal")):
         match = ours.fullmatch(path.name)
@@ -195,11 +195,9 @@ def check_others(output: Path, shard: Shard) -> None:
 
 
 def finish(output: Path, count: int) -> tuple[list[Mapping[str, Any]], list[Shard]]:
-    """Give the file its name, if all its parts are complete.
+    """Join the parts under the name of the output, if all of them are complete.
 
-    A table (see `tables`) is packed of the chunks first.
-
-    Returns: what the parts have kept, if this call did it; the parts that are still missing.
+    Returns: the counts that the parts have kept, if this call joined them; the parts that are still missing.
     """
     shards = [Shard(number, count) for number in range(1, count + 1)]
     try:
@@ -225,7 +223,7 @@ def finish(output: Path, count: int) -> tuple[list[Mapping[str, Any]], list[Shar
 
 
 def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
-    """The chunks of all parts in their order, in a file of our own, which then gets its name."""
+    """Write the chunks of all parts in their order to a temporary file, pack a table, rename it to the output."""
     if len(paths) == 1 and not tables.is_table(output):
         paths[0].rename(output)
         sync(output.parent)
@@ -265,7 +263,7 @@ def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
 
 
 def _check_ours(output: Path, logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
-    """Refuse to touch an existing file unless these parts have made it."""
+    """Refuse an existing output unless it was made of these parts."""
     marks = [mark for job, mark in logs if job is not None]
     ours = all(mark.ended for mark in marks)
     if ours and len(marks) == len(logs):
@@ -281,7 +279,7 @@ def _check_ours(output: Path, logs: Sequence[tuple[dict[str, Any] | None, Mark]]
 
 
 def _check_alike(output: Path, shards: Sequence[Shard], logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
-    """Parts of one job over one source."""
+    """Refuse parts of different jobs, or of different sources."""
     (job, end), first = logs[0], shards[0].path(output).name
     for shard, (other, mark) in zip(shards, logs, strict=True):
         if other != job:
@@ -342,7 +340,7 @@ def _read_journal(journal: Path) -> tuple[dict[str, Any] | None, Mark, int]:
 
 
 def _differences(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    """As in: another model and another batch_size (64, now 32)."""
+    """What has changed, as in "another model and another batch_size (64, now 32)"."""
     before, now = before or {}, now or {}
     names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     shown = (f" ({before.get(name)}, now {now.get(name)})" if name != "model" else "" for name in names)
@@ -353,7 +351,7 @@ def _differences(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None
 
 
 def _open(path: Path, *, new: bool) -> IO[bytes]:
-    """To read and write, without a buffer: what could not be written is not tried again when it is closed."""
+    """Open for reading and writing, unbuffered: closing does not retry a write that failed; links are not followed."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | (os.O_EXCL if new else 0)
     try:
         return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666), "r+b", buffering=0)
@@ -366,7 +364,7 @@ def _open(path: Path, *, new: bool) -> IO[bytes]:
 
 
 def _write(file: IO[bytes], data: bytes, *, sync: bool = True) -> None:
-    """All of it, to the disk."""
+    """Write all of it, and fsync."""
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
@@ -375,7 +373,7 @@ def _write(file: IO[bytes], data: bytes, *, sync: bool = True) -> None:
 
 
 def _lock(file: IO[bytes], part: Path) -> None:
-    """One process at a time; the lock ends with it, however it ends."""
+    """Lock the journal for this process; the system releases the lock when the process ends."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -33,12 +33,12 @@ def is_damage(error: BaseException) -> bool:
 
 
 def repeatable(source: str | Path) -> bool:
-    """A file, not stdin or a pipe."""
+    """Whether a source can be read again: a file, not stdin or a pipe."""
     return str(source) != STDIN and Path(source).is_file()
 
 
 def file_digest(source: str | Path) -> str:
-    """Of the bytes of a file; "" where there is none, or it cannot be read."""
+    """BLAKE2 (hex) of the bytes of a file; "" for a pipe, or where the file cannot be read."""
     if not repeatable(source):
         return ""
     try:
@@ -112,7 +112,7 @@ class Reading:
             raise PartError(f"{part.path} was begun with another source: it had more than {self.rows} rows")
 
     def mark(self, *, ended: bool = False, **kept: Any) -> Mark:
-        """The place behind the last chunk that was read; `kept` are counts that a resumed run needs."""
+        """The journal's mark for the last chunk that was read; `kept` are counts that a resumed run needs."""
         last = self.chunks if ended else self.chunks - 1
         return Mark(last, self.rows, self._digest.hexdigest(), kept=kept, ended=ended)
 
@@ -132,14 +132,14 @@ def fingerprint(nli: Classifier) -> str:
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Without where it lies, and what wrote it."""
+    """A configuration without its path and the version that wrote it."""
     left_out = ("_name_or_path", "transformers_version")
     kept = {name: value for name, value in config.items() if name not in left_out}
     return {name: _settings(value) if isinstance(value, dict) else value for name, value in kept.items()}
 
 
 def _words(tokenizer: Any) -> dict[str, Any]:
-    """All of a tokenizer but the options of its last call; of one in Python its words."""
+    """A fast tokenizer without the options of its last call; of a slow one the vocabulary."""
     if not hasattr(tokenizer, "backend_tokenizer"):
         return dict(tokenizer.get_vocab())
     return {**json.loads(tokenizer.backend_tokenizer.to_str()), "truncation": None, "padding": None}

@@ -55,7 +55,7 @@ class Chunks:
 
 
 def _text(value: Any) -> str | None:
-    """A column without a type: text as it is, the rest as JSON."""
+    """A value of a column without a type: text as it is, anything else as JSON."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json_of(value)
@@ -88,7 +88,7 @@ def pack(stream: Path, goal: Path, kind: str, rows: str) -> None:
 
 
 def _row_groups(batches: Any, schema: Any) -> Iterator[Any]:
-    """Several chunks together: small row groups are slow to read."""
+    """Tables of several chunks each: small row groups are slow to read."""
     import pyarrow as pa
 
     stream = iter(batches)

@@ -112,7 +112,7 @@ def probe(name: str) -> PairDataset:
 
 
 def _fits(part: str, pair: Pair) -> bool:
-    """Whether a pair says something, and is of that part: its text decides between dev and test, so they never meet."""
+    """Whether the sentences differ, and the pair is of this part: a hash of its text decides between dev and test."""
     side = ("dev", "test")[crc32(f"{pair.premise} {pair.hypothesis}".encode()) % 2]
     return pair.premise != pair.hypothesis and part in ("train", side)
 
