@@ -60,7 +60,7 @@ class Tokens:
 class Units:
     """The words (or pieces, sentences, spans) of a text, and the tokens of each; `read` are those that have tokens.
 
-    Numbers go from tokens to read units (`summed`, `averaged`, `crossed`) and from those to all units (`listed`,
+    Numbers go from tokens to read units (`sum`, `mean`, `pair_sums`) and from those to all units (`vector`,
     `rows`, `matrix`), where a unit that was not read has 0.
     """
 
@@ -82,15 +82,15 @@ class Units:
         """1 where a token belongs to a unit."""
         return (self.unit_of == torch.tensor(self.read).unsqueeze(-1)).float()
 
-    def summed(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
+    def sum(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
         """Σ_{i∈word} x_i."""
         return x @ self.members.to(x).mT
 
-    def averaged(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
+    def mean(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
         """Mean of x_i over the tokens of each unit."""
-        return self.summed(x) / self.members.to(x).sum(-1)
+        return self.sum(x) / self.members.to(x).sum(-1)
 
-    def crossed(self, J: Float[Tensor, "... tokens tokens"]) -> Float[Tensor, "... read read"]:
+    def pair_sums(self, J: Float[Tensor, "... tokens tokens"]) -> Float[Tensor, "... read read"]:
         """Σ_{i∈A} Σ_{j∈B} J_ij for words A ≠ B; zero diagonal."""
         members = self.members.to(J)
         crossed = members @ J @ members.mT
@@ -100,14 +100,14 @@ class Units:
         """Σ x_i over the tokens of no unit."""
         return (x * (self.unit_of < 0).to(x)).sum(-1)
 
-    def listed(self, values: Float[Tensor, "read"]) -> tuple[float, ...]:
+    def vector(self, values: Float[Tensor, "read"]) -> tuple[float, ...]:
         """One number per unit, 0 for those not read."""
         by_unit = dict(zip(self.read, values.tolist(), strict=True))
         return tuple(by_unit.get(i, 0.0) for i in range(len(self.names)))
 
     def rows(self, values: Float[Tensor, "heads read"]) -> tuple[tuple[float, ...], ...]:
         """The same, row by row."""
-        return tuple(map(self.listed, values))
+        return tuple(map(self.vector, values))
 
     def matrix(self, J: Float[Tensor, "read read"]) -> tuple[tuple[float, ...], ...]:
         """Units × units; all units not read share one row of zeros, so that a long text costs little."""

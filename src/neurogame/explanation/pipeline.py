@@ -165,7 +165,7 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
         "model": reading.nli.name,
         "explains": METHODS[method].explains,
         "players": len(units.read),
-        **{name: units.listed(error) for name, error in said.errors.items()},
+        **{name: units.vector(error) for name, error in said.errors.items()},
         **said.diagnostics,
         **settled,
         "trajectory": None if trajectory is None else list(zip(*units.rows(trajectory), strict=True)),
@@ -201,10 +201,10 @@ def _record(reading: Reading, said: Attribution, method: str, question: Question
         prediction=reading.prediction,
         words=units.names,
         sides=units.sides,
-        scores=units.listed(said.scores),
-        shapley=None if said.shapley is None else units.listed(said.shapley),
-        banzhaf=None if said.banzhaf is None else units.listed(said.banzhaf),
-        **{name: units.listed(layer[name].mean(0)) if name in layer else None for name in ("alpha", "field", "gate")},
+        scores=units.vector(said.scores),
+        shapley=None if said.shapley is None else units.vector(said.shapley),
+        banzhaf=None if said.banzhaf is None else units.vector(said.banzhaf),
+        **{name: units.vector(layer[name].mean(0)) if name in layer else None for name in ("alpha", "field", "gate")},
         interactions=None if said.interactions is None else units.matrix(said.interactions),
         per_head={name: units.rows(x) for name, x in per_head.items()},
         swing=tuple(units.read[i] for i in said.swing),
@@ -218,7 +218,7 @@ def _unknown(reading: Reading) -> list[str]:
     units, unknown = reading.units, reading.nli.tokenizer.unk_token_id
     if unknown is None:
         return []
-    known = units.summed((reading.tokens.inputs["input_ids"][0] != unknown).float()).tolist()
+    known = units.sum((reading.tokens.inputs["input_ids"][0] != unknown).float()).tolist()
     return [units.names[i] for i, pieces in zip(units.read, known, strict=True) if not pieces]
 
 
