@@ -47,11 +47,12 @@ def layouts(name: str) -> Iterator[Layout]:
         entries += [f"{folder}{stem}.jsonl{where}{rows}" for folder in ("", "train/", "eval/")]
     for entry in entries:
         names, _, rows = entry.partition(" where ")
-        yield names.split(" + "), partial(_is_of, *rows.split(" = ")) if rows else lambda _: True
+        column, _, value = rows.partition(" = ")
+        yield names.split(" + "), partial(_is_of, column, value)
 
 
 def _is_of(column: str, value: str, pair: Pair) -> bool:
-    return str(pair.extras.get(column, "")).lower() == value
+    return not column or str(pair.extras.get(column, "")).lower() == value
 
 
 def resolve(name: str) -> str:
