@@ -105,7 +105,7 @@ def _seen(
         sides=tuple(words.sides[i] for i in words.read),
         tokens=int(play.sum()),
         label=label,
-        alpha=words.averaged(weights).mean(0).numpy(),
+        alpha=words.mean(weights).mean(0).numpy(),
         total=float(weights.sum(-1).mean()),
         game=game,
     )
@@ -121,11 +121,11 @@ def _game(
         both = play.unsqueeze(0) & play.unsqueeze(1) & ~torch.eye(n, dtype=torch.bool)
         side = torch.tensor([-1 if s is None else s for s in tokens.sides])
         apart = both & (side.unsqueeze(0) != side.unsqueeze(1))
-        coupling = words.crossed(J[0]).mean(0).numpy()
+        coupling = words.pair_sums(J[0]).mean(0).numpy()
         sizes = _mean_size(J[0], both), _mean_size(J[1], both), _mean_size(J[0], apart)
     return Game(
-        shapley=words.summed(found.shapley[place, :, :n].double()).mean(0).numpy(),
-        banzhaf=words.summed(found.banzhaf[place, :, :n].double()).mean(0).numpy(),
+        shapley=words.sum(found.shapley[place, :, :n].double()).mean(0).numpy(),
+        banzhaf=words.sum(found.banzhaf[place, :, :n].double()).mean(0).numpy(),
         coupling=coupling,
         strength=sizes[0],
         scaled=sizes[1],

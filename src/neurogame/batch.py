@@ -17,8 +17,8 @@ import numpy as np
 
 from neurogame._common.validation import check_count
 from neurogame.data.columnar import as_json
-from neurogame.data.pairs import DataError, Malformed, Pair
-from neurogame.data.reading import Row, Rule
+from neurogame.data.pairs import DataError, Pair
+from neurogame.data.reading import Rule
 from neurogame.modeling.checking import ModelError
 from neurogame.modeling.loading import quiet
 from neurogame.nli import NLI, Prediction, load
@@ -87,19 +87,19 @@ class Predict:
         """The batch with its new columns; see the class."""
         if isinstance(batch, Iterator):
             return map(self, batch)
-        column: Callable[[str], Sequence[Any]]
         if isinstance(batch, Mapping):
-            listed, column = list(batch), batch.__getitem__
+            names, values = list(batch), batch.__getitem__
         elif hasattr(batch, "to_pydict"):
-            listed, column = batch.column_names, lambda name: batch[name].to_pylist()
+            names, values = batch.column_names, lambda name: batch[name].to_pylist()
         elif hasattr(batch, "assign"):
-            listed, column = list(batch.columns), lambda name: batch[name].tolist()
+            names, values = list(batch.columns), lambda name: batch[name].tolist()
         else:
             raise TypeError(f"a batch is a mapping of columns, a DataFrame or a Table; got {type(batch).__name__}")
-        names, new = self._own_names(listed), self._answers(listed, column)
+        self._check_names(names)
+        new = self._answers(names, values)
         if hasattr(batch, "assign"):
-            return batch[listed].rename(columns=names).assign(**new)
-        columns: dict[str, Any] = {names[name]: batch[name] for name in listed}
+            return batch[names].rename(columns={"label": "gold"}).assign(**new)
+        columns: dict[str, Any] = {"gold" if name == "label" else name: batch[name] for name in names}
         if isinstance(batch, Mapping):
             if any(isinstance(values, np.ndarray) for values in batch.values()):  # a missing probability is NaN
                 kinds = {name: np.float64 if name.startswith("p_") else object for name in new}
@@ -110,50 +110,46 @@ class Predict:
         types = {"p_": pa.float64(), "tr": pa.bool_()}
         return pa.table(columns | {name: pa.array(x, types.get(name[:2], pa.string())) for name, x in new.items()})
 
-    def _answers(self, names: Sequence[str], column: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
+    def _answers(self, names: Sequence[str], values: Callable[[str], Sequence[Any]]) -> dict[str, list[Any]]:
         """The new columns, from those that hold the pairs."""
-        fault = self.rule.missing(tuple(names))
+        places, fault = self.rule.locate(names)
         if fault is not None:
             raise DataError(f"a batch has {fault}")
-        places = self.rule.places(tuple(names))
         ours = (places["premise"], places["hypothesis"])
-        pairs = (dict(zip(ours, pair, strict=True)) for pair in zip(*map(column, ours), strict=True))
-        rows = [self.rule.row(pair, "batch", i) for i, pair in enumerate(pairs)]
-        answers = [self._explain_row(row) for row in rows] if self.explain else self._label_rows(rows)
-        return {name: [answer.get(name) for answer in answers] for name in self._names()}
+        records = (dict(zip(ours, texts, strict=True)) for texts in zip(*map(values, ours), strict=True))
+        rows = [self.rule.row(record, "batch", i) for i, record in enumerate(records)]
+        pairs = [(row.premise, row.hypothesis) for row in rows if isinstance(row, Pair)]
+        columns = map(self._explain, pairs) if self.explain else map(_prediction_columns, self._predict(pairs))
+        answers = [next(columns) if isinstance(row, Pair) else {"error": row.reason} for row in rows]
+        return {name: [answer.get(name) for answer in answers] for name in self._new_names()}
 
-    def _own_names(self, names: Sequence[str]) -> dict[str, str]:
-        """The columns of a batch, and what they are called beside ours: `label` becomes `gold`."""
+    def _check_names(self, names: Sequence[str]) -> None:
+        """No column of a batch is overwritten; `label` becomes `gold`."""
         for name in names:
-            if name in self._names() and name != "label":
+            if name in self._new_names() and name != "label":
                 raise DataError(f"a batch has a column {name!r}, which would be overwritten; rename it")
         if "label" in names and "gold" in names:
             raise DataError("a batch has the columns 'label', which becomes 'gold', and 'gold'; rename or drop one")
-        return {name: "gold" if name == "label" else name for name in names}
 
-    def _names(self) -> tuple[str, ...]:
+    def _new_names(self) -> tuple[str, ...]:
         """The new columns, in their order."""
         last = ("method", "target", "sentence", "explanation") if self.explain else ("truncated",)
         return ("label", *(f"p_{name}" for name in self.nli.labels), *last, "error")
 
-    def _label_rows(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
-        pairs = [(row.premise, row.hypothesis) for row in rows if isinstance(row, Pair)]
+    def _predict(self, pairs: Sequence[tuple[str, str]]) -> list[Prediction | ModelError]:
         nli, size = self.nli, self.batch_size
-        answers = iter(one_by_one(lambda some: nli.predict(some, batch_size=size, progress=lambda _: None), pairs))
-        return [_labelled(next(answers)) if isinstance(row, Pair) else _fault(row) for row in rows]
+        return one_by_one(lambda batch: nli.predict(batch, batch_size=size, progress=lambda _: None), pairs)
 
-    def _explain_row(self, row: Row) -> dict[str, Any]:
-        if not isinstance(row, Pair):
-            return _fault(row)
+    def _explain(self, pair: tuple[str, str]) -> dict[str, Any]:
         try:
-            explanation = self.nli.explain(row.premise, row.hypothesis, **self.question)
+            explanation = self.nli.explain(*pair, **self.question)
         except _RECOVERABLE as error:
             return {"error": _reason(error)}
         whole = explanation.to_dict()
-        return {**whole, **_labelled(explanation.prediction), "explanation": as_json(whole)}
+        return {**whole, **_prediction_columns(explanation.prediction), "explanation": as_json(whole)}
 
 
-def _labelled(answer: Prediction | ModelError) -> dict[str, Any]:
+def _prediction_columns(answer: Prediction | ModelError) -> dict[str, Any]:
     if isinstance(answer, ModelError):
         return {"error": _reason(answer)}
     return {"label": answer.label, **probability_columns(answer), "truncated": answer.truncated}
@@ -161,11 +157,6 @@ def _labelled(answer: Prediction | ModelError) -> dict[str, Any]:
 
 def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _fault(row: Row) -> dict[str, Any]:
-    assert isinstance(row, Malformed)  # labels are not asked for
-    return {"error": row.reason}
 
 
 @lru_cache(maxsize=2)

@@ -21,7 +21,7 @@ from typing import Any
 
 from neurogame import __version__
 from neurogame._common.extras import need
-from neurogame._common.printing import printable
+from neurogame._common.printing import plural, printable
 from neurogame._common.validation import check_count
 from neurogame.data import columnar
 from neurogame.data.formats import COLUMNAR, kind_of
@@ -49,7 +49,7 @@ class Done:
 
     pairs: int
     truncated: int  # longer than the model reads, and cut
-    malformed_count: int  # rows that are no pair, or pairs over which the model fails
+    malformed_count: int  # rows that are no pair, or pairs on which the model fails
     malformed: tuple[str, ...] = ()  # the first few, as "file:line: reason"
     left_out: tuple[str, ...] = ()  # columns that came too late for the header of a CSV
     resumed: int = 0  # of the pairs, those that an interrupted run had labelled
@@ -65,7 +65,7 @@ class Done:
         """One line, and one for each malformed row that is shown."""
         if self.already:
             return "the output exists already, nothing to do"
-        counts = [f"{self.pairs} {'pair' if self.pairs == 1 else 'pairs'} labelled"]
+        counts = [f"{plural(self.pairs, 'pair')} labelled"]
         if self.resumed:
             counts[0] += f" ({self.resumed} of them before)"
         if self.shard:
@@ -73,7 +73,7 @@ class Done:
         if self.truncated:
             counts.append(f"{self.truncated} longer than the model reads and cut")
         if self.malformed_count:
-            counts.append(f"{self.malformed_count} malformed {'row' if self.malformed_count == 1 else 'rows'} skipped")
+            counts.append(f"{plural(self.malformed_count, 'malformed row')} skipped")
         if self.missing:
             counts.append(f"the file waits for part {', '.join(self.missing)}")
         lines = [", ".join(counts), *self.malformed]
@@ -106,7 +106,7 @@ def predict_file(
         output: a .jsonl or .csv file, gzipped or not, or a .parquet or .arrow file, that does not exist yet: complete
             or absent, never in part; None: stdout.
         columns: ours → theirs, where the names of the columns are not the usual ones.
-        on_error: whether a malformed row, or a pair over which the model fails, ends everything or is skipped and
+        on_error: whether a malformed row, or a pair on which the model fails, ends everything or is skipped and
             counted.
         batch_size: pairs per forward pass.
         as_json: on stdout, JSON lines instead of label, probability, premise and hypothesis between tabs.
@@ -134,8 +134,8 @@ def predict_file(
         if output is None:
             return job.to_stdout(_json_lines if as_json else _text_lines)
         goal = Path(output)
-        if resume and (there := already(goal, shard)):
-            return there
+        if resume and (done := already(goal, shard)):
+            return done
         model, again = fingerprint(nli), repeatable(source)
         depends_on: dict[str, Any] = {"version": __version__, "model": model, "columns": columns, "on_error": on_error}
         depends_on |= {"batch_size": batch_size, "chunk": chunk}
@@ -209,18 +209,10 @@ def already(output: Path, shard: Shard) -> Done | None:
 def one_by_one(
     predict: Callable[[Sequence[Texts]], list[Prediction]], pairs: Sequence[Texts], *, works: bool = False
 ) -> list[Prediction | ModelError]:
-    """The prediction of each pair, or why there is none.
+    """The prediction of each pair, or why there is none; ModelError if the model answers no pair at all.
 
     A tokenizer that panics, or a logit that is NaN, raises for a whole list. The list is then halved until the pairs
-    that raise are alone: a few of them cost a few more passes.
-
-    Args:
-        predict: gives the predictions of a list of pairs, in its order.
-        pairs: (premise, hypothesis).
-        works: whether the model is known to answer some pair.
-
-    Raises:
-        ModelError: the model answers nothing at all, whatever the pair.
+    that raise are alone: a few of them cost a few more passes. `works`: the model is known to answer some pair.
     """
     try:
         return [*predict(pairs)]
@@ -234,9 +226,9 @@ def one_by_one(
 
 
 class _Job:
-    """The pairs of a file on their way through a model; `kept` counts what became of them.
+    """Predicts the pairs of a file, chunk by chunk; `kept` counts what became of them.
 
-    With `skips`, a pair over which the model fails is skipped and counted.
+    With `skips`, a pair on which the model fails is skipped and counted.
     """
 
     def __init__(
@@ -274,20 +266,21 @@ class _Job:
         pairs = _pairs(rows)
         texts = [(pair.premise, pair.hypothesis) for pair in pairs]
         answers = one_by_one(self.predict, texts) if self.skips else self.predict(texts)
-        both = [(pair, answer) for pair, answer in zip(pairs, answers, strict=True) if isinstance(answer, Prediction)]
-        errors = [(pair, error) for pair, error in zip(pairs, answers, strict=True) if isinstance(error, ModelError)]
-        if needs_one and not both:  # no label to name the columns of the header by
-            raise errors[0][1]
-        failed = [f"{self.source}: premise {pair.premise!r:.60}: {error}" for pair, error in errors]
-        kept = self.kept
-        kept["pairs"] += len(both)
-        kept["truncated"] += sum(prediction.truncated for _, prediction in both)
-        kept["failed_count"] += len(failed)
-        kept["failed"] = [*kept["failed"], *failed][:_SHOWN]
-        return both
+        labelled, kept = [], self.kept
+        for pair, answer in zip(pairs, answers, strict=True):
+            if isinstance(answer, Prediction):
+                labelled.append((pair, answer))
+                continue
+            if needs_one and not any(isinstance(other, Prediction) for other in answers):
+                raise answer  # there is no label to name the columns of the header by
+            kept["failed_count"] += 1
+            kept["failed"] = [*kept["failed"], f"{self.source}: premise {pair.premise!r:.60}: {answer}"][:_SHOWN]
+        kept["pairs"] += len(labelled)
+        kept["truncated"] += sum(prediction.truncated for _, prediction in labelled)
+        return labelled
 
     def _finish(self, shard: Shard) -> None:
-        """Count malformed rows; a file without any pair is an error, and one over whose pairs the model fails, all."""
+        """Record the malformed rows; raise if the file has no pair, or the model failed on every pair."""
         reading, failed = self.reading, self.kept["failed"]
         if failed and not self.kept["pairs"] and shard.count == 1:
             raise DataError(f"{self.source}: no pair is labelled (the first: {failed[0]})")
@@ -300,15 +293,15 @@ class _Job:
 def _done(
     own: Mapping[str, Any], shard: Shard, before: int, joined: Sequence[Mapping[str, Any]], missing: Sequence[Shard]
 ) -> Done:
-    """Of the whole file, if this process has completed it; else of its part."""
-    counted = joined or [own]
-    failed = [line for kept in counted for line in kept.get("failed", ())]
+    """The counts of the whole file if this process completed it, else of its own part."""
+    every = joined or [own]
+    failed = [line for kept in every for line in kept.get("failed", ())]
     return Done(
-        pairs=sum(kept["pairs"] for kept in counted),
-        truncated=sum(kept["truncated"] for kept in counted),
-        malformed_count=own["malformed_count"] + sum(kept.get("failed_count", 0) for kept in counted),
+        pairs=sum(kept["pairs"] for kept in every),
+        truncated=sum(kept["truncated"] for kept in every),
+        malformed_count=own["malformed_count"] + sum(kept.get("failed_count", 0) for kept in every),
         malformed=(*own["malformed"], *failed)[:_SHOWN],
-        left_out=tuple(dict.fromkeys(name for kept in counted for name in kept["left_out"])),
+        left_out=tuple(dict.fromkeys(name for kept in every for name in kept["left_out"])),
         resumed=before,
         shard=None if joined else str(shard),
         missing=tuple(map(str, missing)),
@@ -323,7 +316,7 @@ def _pairs(rows: Rows) -> list[Pair]:
 
 
 def _suffix(path: Path) -> str:
-    """Of the format; "" for a gzipped table, which is no format."""
+    """The suffix of the format; "" for a gzipped table, which is not supported."""
     inner = Path(path.name.lower().removesuffix(".gz"))
     return "" if tables.is_table(inner) and not tables.is_table(path) else inner.suffix
 
@@ -367,14 +360,14 @@ class _Writer:
             self.table = tables.Chunks(metadata, types)
 
     def meet(self, pairs: Sequence[Pair]) -> None:
-        """Called with every chunk before it is written, also those that another process writes: all have one header."""
+        """Take the header from the first chunk with a pair; each chunk is shown, so that all shards have one header."""
         self.is_first = self.kind != ".jsonl" and self.own is None and bool(pairs)
         if self.is_first:
             self.own = dict.fromkeys(name for pair in pairs for name in pair.extras)
             self.is_labelled = any(_gold(pair) is not None for pair in pairs)
 
     def chunk(self, labelled: Labelled) -> bytes:
-        """The chunk that was met last; the first one begins with the header."""
+        """The bytes of the chunk that `meet` was last called with."""
         if self.kind == ".jsonl":
             data = _json_lines(labelled).encode()
         else:
@@ -382,7 +375,7 @@ class _Writer:
         return gzip.compress(data, mtime=0) if self.is_gzipped else data
 
     def _rows(self, labelled: Labelled) -> tuple[list[str], list[dict[str, Any]]]:
-        """The header, and the rows; columns for which the header has no place are noted."""
+        """The header and the rows; columns that are not in the header are recorded in `left_out`."""
         answers = [
             {"premise": pair.premise, "hypothesis": pair.hypothesis, "gold": _gold(pair), "label": prediction.label}
             | probability_columns(prediction)

@@ -225,7 +225,7 @@ def test_variety(train):
 @pytest.mark.parametrize("phenomenon", PHENOMENA)
 def test_no_form_prefers_a_label(phenomenon):
     for index in range(len(fragments.parts(phenomenon))):
-        found = fragments._balanced(phenomenon, index, held_forms=False)
+        found = fragments._weights(phenomenon, index, held_forms=False)
         for side in (0, 1):
             mass = defaultdict(Counter)
             for cell, label, weight in zip(found.cells, found.labels, found.weights, strict=True):

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from neurogame.data import DataError, generate, load
-from neurogame.data.grammar import PHENOMENA, Draw, balance, sentence
+from neurogame.data.grammar import PHENOMENA, Draw, balance, language, sentence
 
 LABELS = ("entailment", "neutral", "contradiction")
 HYPERNYM = dict.fromkeys(("dog", "cat", "horse", "cow"), "animal") | dict.fromkeys(
@@ -147,12 +147,11 @@ def test_the_model_checker_itself(premise, hypothesis, label):
 
 @pytest.mark.parametrize("phenomenon", PHENOMENA)
 def test_every_pair_of_forms_has_the_label_of_the_model_checker(phenomenon):
-    language = PHENOMENA[phenomenon]()
-    forms = balance(language)
+    forms = balance(language(phenomenon))
     draw = Draw(5)
     wrong = []
     for (premise, hypothesis), label in zip(forms.cells, forms.labels, strict=True):
-        words = language.words(draw)
+        words = language(phenomenon).words(draw)
         texts = sentence(premise, words), sentence(hypothesis, words)
         if oracle(*texts) != label:
             wrong.append((*texts, label))
@@ -243,7 +242,7 @@ def test_more_than_there_is():
 @pytest.mark.parametrize("phenomenon", PHENOMENA)
 @pytest.mark.parametrize("side", [0, 1])
 def test_no_form_prefers_a_label(phenomenon, side):
-    found = balance(PHENOMENA[phenomenon]())
+    found = balance(language(phenomenon))
     mass = defaultdict(Counter)
     for cell, label, weight in zip(found.cells, found.labels, found.weights, strict=True):
         mass[cell[side]][label] += weight

@@ -66,7 +66,7 @@ def test_the_trajectory_is_that_of_the_mean_field(options):
         state = ising.solve(
             problem.field, problem.coupling, problem.gamma, damping=config.damping, max_iter=t, tol=config.tol
         )
-        expected = reading.units.averaged(state.alpha[0]).mean(0)
+        expected = reading.units.mean(state.alpha[0]).mean(0)
         assert path[:, t] == pytest.approx(expected, abs=1e-4)
 
 

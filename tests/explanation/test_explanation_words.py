@@ -46,12 +46,12 @@ def test_numbers_of_words():
     found = units(by_hand("Nobody's awake.", "Go", PLACES), "word")
     x = torch.arange(9.0)
     J = torch.arange(81.0).reshape(9, 9)
-    assert found.summed(x).tolist() == [1 + 2 + 3, 4 + 5, 7]
-    assert found.averaged(x).tolist() == [2.0, 4.5, 7.0]
+    assert found.sum(x).tolist() == [1 + 2 + 3, 4 + 5, 7]
+    assert found.mean(x).tolist() == [2.0, 4.5, 7.0]
     assert found.outside(x) == 0 + 6 + 8
     groups = ([1, 2, 3], [4, 5], [7])
     expected = [[0 if a is b else sum(float(J[i, j]) for i in a for j in b) for b in groups] for a in groups]
-    assert found.crossed(J).tolist() == expected
+    assert found.pair_sums(J).tolist() == expected
 
 
 def test_what_was_cut_has_zero():
@@ -59,7 +59,7 @@ def test_what_was_cut_has_zero():
     found = units(by_hand("Nobody's awake.", "Go fas er \u200b", [*PLACES[:4], *PLACES[6:]], uncut), "word")
     assert [found.names[i] for i in found.truncated] == ["awake.", "fas", "er"]
     assert [found.names[i] for i in found.silent] == ["\u200b"]
-    assert found.listed(torch.tensor([2.0, 3.0])) == (2.0, 0.0, 3.0, 0.0, 0.0, 0.0)
+    assert found.vector(torch.tensor([2.0, 3.0])) == (2.0, 0.0, 3.0, 0.0, 0.0, 0.0)
     matrix = found.matrix(torch.tensor([[0.0, 5.0], [5.0, 0.0]]))
     assert matrix[0] == (0.0, 0.0, 5.0, 0.0, 0.0, 0.0)
     assert sum(map(sum, matrix)) == 10.0

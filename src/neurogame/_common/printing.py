@@ -1,4 +1,4 @@
-"""Escape control characters in user text, and cut what is long: safe to show anywhere."""
+"""Text for messages: control characters escaped, long words cut, nouns with their number."""
 
 import unicodedata
 
@@ -22,3 +22,8 @@ def cut(word: str, most: int = _LONGEST) -> str:
     """A word as it can be shown, its end left out where it is long."""
     shown = printable(word[: most + 1])
     return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def plural(count: int, noun: str) -> str:
+    """1 word, 2 words."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -35,7 +35,7 @@ class EncodedDataset(Dataset[dict[str, Any]]):
         without_labels: why there are no labels; None where there are.
         truncated: how many rows were longer than max_length.
         max_length: the longest a row may be.
-        cut: the rows that were longer.
+        cut: the indices of these rows.
     """
 
     columns: Mapping[str, NDArray[np.int32]]
@@ -132,12 +132,12 @@ def _check_length(max_length: int, tokenizer: PreTrainedTokenizerBase) -> None:
 def _cut(
     texts: tuple[list[str], list[str]], sizes: Sequence[int], tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> set[int]:
-    """The rows that did not fit: those that fill max_length are encoded once more, in full."""
+    """The rows that were truncated: those of `max_length` tokens are encoded once more, in full."""
     full = [i for i, size in enumerate(sizes) if size >= max_length]
     if not full:
         return set()
-    some = ([column[i] for i in full] for column in texts)
-    whole = tokenizer(*some, verbose=False)["input_ids"]  # verbose would warn that they are long
+    again = ([column[i] for i in full] for column in texts)
+    whole = tokenizer(*again, verbose=False)["input_ids"]  # verbose would warn that they are long
     return {i for i, ids in zip(full, whole, strict=True) if len(ids) > max_length}
 
 

@@ -5,7 +5,7 @@ other formats have the number of a line. Values keep their type (a time, a decim
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -30,18 +30,10 @@ class Columns:
     def __init__(self, path: str, schema: Any, batches: Iterator[Any]) -> None:
         self.file, self.schema, self.number, self._batches = path, schema, 0, batches
 
-    def records(self, check: Callable[[tuple[str, ...]], None]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(Number of the row, its columns).
-
-        Args:
-            check: called with the names of the columns; raises if one is missing.
-
-        Raises:
-            TruncatedFileError: the file is damaged.
-        """
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(Number of the row, its columns); TruncatedFileError where the file is damaged."""
         from pyarrow import ArrowException
 
-        check(tuple(self.schema.names))
         while True:
             try:
                 rows = next(self._batches).to_pylist()
@@ -57,31 +49,24 @@ class Columns:
 @contextmanager
 def open_columns(path: str, kind: str) -> Iterator[Columns]:
     """A Parquet file (`kind` "parquet") or an Arrow file or stream ("arrow")."""
-    need("pyarrow", "parquet")
-    import pyarrow as pa
-
+    pa, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
     with ExitStack() as stack:
         try:
-            columns = _columns(stack.enter_context(pa.OSFile(path)), path, kind)
+            file = stack.enter_context(pa.OSFile(path))
+            is_file = file.read(6) == b"ARROW1"  # not a stream
+            file.seek(0)
+            if kind == "parquet":
+                table = parquet.ParquetFile(file)
+                columns = Columns(path, table.schema_arrow, table.iter_batches(_ROWS))
+            elif is_file:
+                table = pa.ipc.open_file(file)
+                columns = Columns(path, table.schema, _slice(map(table.get_batch, range(table.num_record_batches))))
+            else:
+                table = pa.ipc.open_stream(file)
+                columns = Columns(path, table.schema, _slice(table))
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{path} is no {kind.capitalize()} file that can be read: {error!s:.200}") from error
         yield columns
-
-
-def _columns(file: Any, path: str, kind: str) -> Columns:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    if kind == "parquet":
-        table = parquet.ParquetFile(file)
-        return Columns(path, table.schema_arrow, table.iter_batches(_ROWS))
-    is_file = file.read(6) == b"ARROW1"
-    file.seek(0)
-    if not is_file:
-        stream = pa.ipc.open_stream(file)
-        return Columns(path, stream.schema, _slice(stream))
-    stored = pa.ipc.open_file(file)
-    return Columns(path, stored.schema, _slice(stored.get_batch(i) for i in range(stored.num_record_batches)))
 
 
 def types(path: str, kind: str) -> dict[str, Any]:

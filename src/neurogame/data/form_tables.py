@@ -16,10 +16,12 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 from types import MappingProxyType
+from typing import Any
 
-from neurogame.data.forms import Form, World
+from neurogame.data.forms import Form, World, worlds
 
 RARE = 0.15  # weight as a premise of forms that are rarely one
+_NO_SHARES: Mapping[str, str] = MappingProxyType({})
 
 
 def table(text: str, end: str = "") -> tuple[Form, ...]:
@@ -45,22 +47,23 @@ def _form(line: str, end: str) -> Form:
     )
 
 
-def expand_quantifiers(
-    text: str, nouns: Mapping[str, str], ends: Mapping[str, int], shares: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    """A table of quantifiers as one of forms: each line with each noun phrase and each end of the sentence.
+def read_section(spec: Mapping[str, Any], shares: Mapping[str, str] = _NO_SHARES) -> tuple[str, tuple[World, ...]]:
+    """The table of forms of a section of TOML, and the worlds in which they are true or false.
 
     Args:
-        text: lines "template | condition", where the condition may be a name of `shares`; {n} is replaced by the
-            singular, {ns} by the plural, {e} by the end.
-        nouns: noun phrase in the singular and the plural, as "singular|plural" → the sorts of things it is true of.
-        ends: end of the sentence → the least degree to which a thing must have done it. Degrees: 0 did not, 1 did,
-            2 did and the end is true of it.
+        spec: `forms` and `worlds` (with `axiom` and `values`), or for quantifiers `nouns`, `ends`, `needed` and `most`;
+            `fragments/forms.toml` says what they are.
         shares: quantifier → its condition on `yes` and `no`, with readings.
-
-    Returns:
-        The lines; see `crowds` for their worlds.
     """
+    if "nouns" not in spec:
+        return spec["forms"], worlds(spec["worlds"], spec.get("axiom", "True"), spec.get("values", 2))
+    nouns, ends = spec["nouns"], spec["ends"]
+    lines = _expand_quantifiers(spec["forms"], nouns, ends, shares)
+    return lines, _crowds(nouns.values(), ends.values(), spec["needed"], spec.get("most", 3))
+
+
+def _expand_quantifiers(text: str, nouns: Mapping[str, str], ends: Mapping[str, int], shares: Mapping[str, str]) -> str:
+    """A table of quantifiers as one of forms: each line with each noun phrase and each end of the sentence."""
     lines = []
     for line, (noun, sorts), (end, least) in product(text.strip().splitlines(), nouns.items(), ends.items()):
         template, share = line.split(" | ")
@@ -70,17 +73,10 @@ def expand_quantifiers(
     return "\n".join(lines)
 
 
-def crowds(nouns: Iterable[str], ends: Iterable[int], needed: str, most: int = 3) -> tuple[World, ...]:
-    """Worlds with up to `most` things of each sort and degree, for the forms of `expand_quantifiers`.
+def _crowds(nouns: Iterable[str], ends: Iterable[int], needed: str, most: int) -> tuple[World, ...]:
+    """The worlds that quantifiers tell apart, with up to `most` things of each sort and degree.
 
-    Args:
-        nouns: the sorts that a noun phrase is true of, for each noun phrase.
-        ends: the least degrees of the ends of the sentences.
-        needed: the sorts of which there are at least two things (existential import, and "some dogs" in the plural).
-        most: how many things of each sort and degree there may be.
-
-    Returns:
-        The worlds that quantifiers tell apart.
+    Of the needed sorts there are at least two things: existential import, and "some dogs" in the plural.
     """
     phrases = list(product(nouns, ends))
     cells = list(product(sorted(set("".join(nouns))), range(max(ends) + 1)))

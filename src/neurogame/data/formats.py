@@ -13,20 +13,21 @@ import math
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from neurogame._common.printing import plural
 from neurogame._common.records import unique_keys
 from neurogame.data import columnar
 from neurogame.data.columnar import Columns, TruncatedFileError
 from neurogame.data.pairs import DataError
 
 Kind = Literal["csv", "tsv", "json", "parquet", "arrow"]
-Record = tuple[int, dict[str, Any] | str]
+Record = tuple[int, dict[str, Any] | str]  # line, columns or why there are none
+Fields = tuple[int, list[str] | str]  # line, fields of a row or why there are none
 
 _TEXT: dict[str, Kind] = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "json", ".json": "json"}
 KINDS: dict[str, Kind] = _TEXT | {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
@@ -52,7 +53,7 @@ class Lines:
     """The lines of a byte stream as text, with their number.
 
     A line that is not UTF-8 does not end the stream: it comes with its bytes escaped, and sets
-    `undecodable`, which the code that assembles a record from lines reads and clears.
+    `undecodable`, which `pop_undecodable` reads and clears for each record.
     """
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, file: str) -> None:
@@ -78,6 +79,11 @@ class Lines:
             self.undecodable = True
             return raw.decode(errors="surrogateescape")
 
+    def pop_undecodable(self) -> bool:
+        """Whether a line since the last call was not UTF-8."""
+        undecodable, self.undecodable = self.undecodable, False
+        return undecodable
+
 
 @contextmanager
 def open_file(path: str) -> Iterator[Lines | Columns]:
@@ -101,61 +107,46 @@ def open_file(path: str) -> Iterator[Lines | Columns]:
             yield Lines(raw, path)
 
 
-def records(lines: Lines | Columns, kind: Kind | None, check: Callable[[tuple[str, ...]], None]) -> Iterator[Record]:
-    """The records of a stream; blank lines are none.
+def read_records(lines: Lines | Columns, kind: Kind | None) -> tuple[tuple[str, ...] | None, Iterator[Record]]:
+    """The header (None where each record names its own columns), and the records; blank lines are none.
 
-    Args:
-        lines: the stream.
-        kind: its format; None to guess it from the first character ("{" begins JSON lines).
-        check: called with the columns of a header; raises if one is missing.
-
-    Raises:
-        TruncatedFileError: a double quote opens and is not closed, or only by another stray one, so that the rows
-            behind it are lost.
+    A format that is not known (`kind` None) is guessed from the first line: "{" begins JSON lines. TruncatedFileError
+    where rows are lost behind a double quote that is not closed, or only by another stray one.
     """
     if isinstance(lines, Columns):
-        yield from lines.records(check)
-        return
+        return tuple(lines.schema.names), lines.records()
     first = next((text for text in lines if text.strip()), None)
     if first is None:
-        return
+        return None, iter(())
     if kind is None:
         kind = "json" if first.lstrip()[0] in "{[" else "tsv" if _delimiter(first) == "\t" else "csv"
-    if kind == "json" and first.lstrip().startswith("["):
-        raise DataError(f"{lines.file} begins with a JSON array; write one JSON object per line instead")
     text = chain([first], lines)
-    if kind == "json":
-        yield from _json(lines, text)
-    else:
-        rows = _quoted(lines, text, _delimiter(first)) if kind == "csv" else _unquoted(lines, text)
-        yield from _table(lines, rows, check)
+    if kind != "json":
+        return _read_table(lines, _CsvRows(lines, text, _delimiter(first)) if kind == "csv" else _tsv_rows(lines, text))
+    if first.lstrip().startswith("["):
+        raise DataError(f"{lines.file} begins with a JSON array; write one JSON object per line instead")
+    return None, _read_json(lines, text)
 
 
-def plain_records(lines: Lines | Columns) -> Iterator[Record]:
+def plain_records(lines: Lines | Columns) -> tuple[None, Iterator[Record]]:
     """A text per line as records of one column; blank lines are none."""
     assert isinstance(lines, Lines)
-    return ((lines.number, {"text": line.strip()}) for line in lines if line.strip())
+    return None, ((lines.number, {"text": line.strip()}) for line in lines if line.strip())
 
 
-def _json(lines: Lines, text: Iterator[str]) -> Iterator[Record]:
+def _read_json(lines: Lines, text: Iterator[str]) -> Iterator[Record]:
     for row in text:
-        undecodable, lines.undecodable = lines.undecodable, False
-        if undecodable:
+        if lines.pop_undecodable():
             yield lines.number, "not UTF-8"
             continue
         if not row.strip():
             continue
-        try:
-            content = _decode(row)
+        try:  # what Python's reader accepts and JSON does not have (NaN, repeated keys) is refused
+            content = json.loads(row, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=unique_keys)
         except (ValueError, RecursionError) as error:
             yield lines.number, f"not valid JSON: {getattr(error, 'msg', error)}"
             continue
         yield lines.number, content if isinstance(content, dict) else f"JSON {type(content).__name__}, not an object"
-
-
-def _decode(row: str) -> Any:
-    """A line of JSON; what Python's reader accepts and JSON does not have (NaN, repeated keys) is refused."""
-    return json.loads(row, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=unique_keys)
 
 
 def _no_number(name: str) -> None:
@@ -164,124 +155,122 @@ def _no_number(name: str) -> None:
 
 def _finite(text: str) -> float:
     number = float(text)
-    if number in (math.inf, -math.inf):
+    if math.isinf(number):
         raise ValueError(f"the number {text:.40} is too large")
     return number
 
 
-def _table(lines: Lines, rows: Iterator[tuple[int, list[str] | str]], check: Callable[..., None]) -> Iterator[Record]:
+def _read_table(lines: Lines, source: Iterable[Fields]) -> tuple[tuple[str, ...] | None, Iterator[Record]]:
     """Rows under a header, each as wide as the header."""
+    rows = iter(source)
     _, header = next(rows, (0, ""))
     if not header:  # a line of nothing but quotes is no row
-        return
+        return None, iter(())
     if isinstance(header, str) or lines.undecodable:
         raise DataError(f"{lines.file}: the header is {'not UTF-8' if lines.undecodable else header}")
     names = tuple(name.strip() for name in header)
     unnamed = [place for place, name in enumerate(names) if not name]
-    check(tuple(name for place, name in enumerate(names) if name or place == unnamed[-1]))
-    for line, fields in rows:
-        undecodable, lines.undecodable = lines.undecodable, False
-        if undecodable:
-            yield line, "not UTF-8"
-        elif isinstance(fields, str):
-            yield line, fields
-        elif len(fields) != len(names):
-            yield line, f"{len(fields)} fields where the header has {len(names)}{_through(lines, line)}"
-        elif len(unnamed) > 1 and any(fields[place].strip() for place in unnamed):
-            raise DataError(f"{lines.file}:{line}: two columns have no name, but values; name them in the header")
-        else:  # nameless columns without values are what a spreadsheet leaves at the right
-            yield line, dict(zip(names, fields, strict=True))
+
+    def records() -> Iterator[Record]:
+        for line, fields in rows:
+            if lines.pop_undecodable():
+                yield line, "not UTF-8"
+            elif isinstance(fields, str):
+                yield line, fields
+            elif len(fields) != len(names):
+                yield line, f"{len(fields)} fields where the header has {len(names)}{_through(lines, line)}"
+            elif len(unnamed) > 1 and any(fields[place].strip() for place in unnamed):
+                raise DataError(f"{lines.file}:{line}: two columns have no name, but values; name them in the header")
+            else:  # nameless columns without values are what a spreadsheet leaves at the right
+                yield line, dict(zip(names, fields, strict=True))
+
+    return tuple(name for place, name in enumerate(names) if name or place == unnamed[-1]), records()
 
 
-def _unquoted(lines: Lines, text: Iterator[str]) -> Iterator[tuple[int, list[str] | str]]:
+def _tsv_rows(lines: Lines, text: Iterator[str]) -> Iterator[Fields]:
     """Tab-separated, as GLUE, SNLI and HANS write it: a double quote is a character like any other."""
     for row in text:
         if row.strip("\r\n"):
             yield lines.number, row.removesuffix("\n").removesuffix("\r").split("\t")
 
 
-def _quoted(lines: Lines, text: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
+class _CsvRows:
     """CSV: a quoted field may hold delimiters, doubled quotes and line ends. The line of a row is its first.
 
-    Raises:
-        TruncatedFileError: a row of several lines holds other rows.
+    A stray quote would swallow the rows up to the next one. A row of several lines is therefore compared with the
+    header: lines in it that look like rows make it malformed, or end the file.
     """
-    start = lines.number
-    header: _Header | None = None
-    swallowed = 0  # lines after the first of a row that look like rows
 
-    def counted() -> Iterator[str]:
-        nonlocal swallowed
-        for line in text:
-            swallowed += header is not None and lines.number > start and header.fits(line)
+    def __init__(self, lines: Lines, text: Iterator[str], delimiter: str) -> None:
+        self.lines, self.text, self.delimiter = lines, text, delimiter
+        self.start = lines.number  # of the row that is being read
+        self.swallowed = 0  # lines after the first of this row that look like rows
+        self.width = 0  # columns of the header; 0 until it has been read
+        self.spaced = False  # blanks follow the delimiters of the header, as in prose
+
+    def __iter__(self) -> Iterator[Fields]:
+        reader = csv.reader(self._count_swallowed(), delimiter=self.delimiter, strict=True)
+        while True:
+            try:
+                fields = _next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if "end of data" in str(error) or "field limit" in str(error):
+                    raise self._unclosed() from None
+                self._check_span()
+                yield self.start, f"not valid CSV: {error}{_through(self.lines, self.start)}"
+            else:
+                if any(field.strip() for field in fields[:1]) or len(fields) > 1:
+                    if not self.width:
+                        self.width, self.spaced = len(fields), any(name.startswith(" ") for name in fields[1:])
+                    yield self.start, fields if self.lines.number == self.start else self._check_row(fields)
+            self.start, self.swallowed = self.lines.number + 1, 0
+
+    def _count_swallowed(self) -> Iterator[str]:
+        for line in self.text:
+            self.swallowed += self.lines.number > self.start and self._fits(line)
             yield line
 
-    reader = csv.reader(counted(), delimiter=delimiter, strict=True)
-    while True:
-        try:
-            fields = _next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            if "end of data" in str(error) or "field limit" in str(error):
-                raise _unclosed(lines, start) from None
-            _check_span(lines, start, swallowed)
-            yield start, f"not valid CSV: {error}{_through(lines, start)}"
-        else:
-            if any(field.strip() for field in fields[:1]) or len(fields) > 1:
-                header = header or _Header.of(fields, delimiter)
-                yield start, fields if lines.number == start else _check_row(lines, start, fields, header, swallowed)
-        start, swallowed = lines.number + 1, 0
-
-
-@dataclass(frozen=True)
-class _Header:
-    """What a line has that is a row under a header."""
-
-    width: int
-    delimiter: str
-    spaced: bool  # blanks follow the delimiters, as in prose
-
-    @classmethod
-    def of(cls, names: Sequence[str], delimiter: str) -> "_Header":
-        return cls(len(names), delimiter, any(name.startswith(" ") for name in names[1:]))
-
-    def fits(self, line: str) -> bool:
+    def _fits(self, line: str) -> bool:
         """Whether a line looks like a row; with one column none does, as each would."""
         return 0 < self.width - 1 == line.count(self.delimiter) and (self.spaced or f"{self.delimiter} " not in line)
 
+    def _check_span(self) -> None:
+        """A malformed row of many lines, or of some that look like rows, would silently lose them."""
+        beyond = self.lines.number - self.start
+        if beyond >= _SPAN or (self.swallowed >= _SWALLOWED and 2 * self.swallowed > beyond):
+            raise self._unclosed()
 
-def _check_span(lines: Lines, start: int, swallowed: int) -> None:
-    """A malformed row of many lines, or of some that look like rows, has swallowed them: they are not lost silently."""
-    beyond = lines.number - start
-    if beyond >= _SPAN or (swallowed >= _SWALLOWED and 2 * swallowed > beyond):
-        raise _unclosed(lines, start)
+    def _unclosed(self) -> TruncatedFileError:
+        detail = f"a double quote that opens here is not closed by line {self.lines.number}"
+        return TruncatedFileError(self.start, f"not valid CSV: {detail}, and all between would be lost")
 
+    def _check_row(self, fields: list[str]) -> list[str] | str:
+        """The fields of a row of several lines, if none of them holds other rows between two stray quotes.
 
-def _check_row(lines: Lines, start: int, fields: list[str], header: _Header, swallowed: int) -> list[str] | str:
-    """The fields of a row of several lines, if none of them holds other rows between two stray quotes.
-
-    Three lines or more that look like rows, and most of a field, end the file. One or two that are all of it, but for
-    its ends, make the row malformed, if the file has three columns or more: prose has a comma without a blank now and
-    then.
-    """
-    if len(fields) != header.width:
-        _check_span(lines, start, swallowed)
+        Three lines or more that look like rows, and most of a field, end the file. One or two that are all of it, but
+        for its ends, make the row malformed, if the file has three columns or more: prose has a comma without a blank
+        now and then.
+        """
+        if len(fields) != self.width:
+            self._check_span()
+            return fields
+        for field in fields:
+            inner = [line for line in field.split("\n")[1:] if line.strip()]
+            rows = [line for line in inner if self._fits(line)]
+            if len(rows) >= _SWALLOWED and 2 * len(rows) > len(inner):
+                raise TruncatedFileError(
+                    self.start,
+                    f"not valid CSV: a double quote that opens here is closed in line {self.lines.number}, and "
+                    f"{len(rows)} lines between look like rows, which would be lost; write texts that hold such lines "
+                    "as .jsonl",
+                )
+            chance = self.width < 3 or any(_BY_CHANCE.search(line) for line in rows)
+            if rows and not chance and all(map(self._fits, inner[:-1])):
+                lines = plural(len(rows), "line")
+                return f"a field holds {lines} with as many fields as a row{_through(self.lines, self.start)}"
         return fields
-    for field in fields:
-        inner = [line for line in field.split("\n")[1:] if line.strip()]
-        rows = [line for line in inner if header.fits(line)]
-        if len(rows) >= _SWALLOWED and 2 * len(rows) > len(inner):
-            raise TruncatedFileError(
-                start,
-                f"not valid CSV: a double quote that opens here is closed in line {lines.number}, and {len(rows)} lines"
-                " between look like rows, which would be lost; write texts that hold such lines as .jsonl",
-            )
-        chance = header.width < 3 or any(_BY_CHANCE.search(line) for line in rows)
-        if rows and not chance and all(map(header.fits, inner[:-1])):
-            many = f"{len(rows)} {'line' if len(rows) == 1 else 'lines'}"
-            return f"a field holds {many} with as many fields as a row{_through(lines, start)}"
-    return fields
 
 
 def _through(lines: Lines, start: int) -> str:
@@ -289,11 +278,6 @@ def _through(lines: Lines, start: int) -> str:
     if lines.number == start:
         return ""
     return f" (through line {lines.number}, {lines.number - start + 1} lines: an unbalanced double quote?)"
-
-
-def _unclosed(lines: Lines, start: int) -> TruncatedFileError:
-    detail = f"a double quote that opens here is not closed by line {lines.number}"
-    return TruncatedFileError(start, f"not valid CSV: {detail}, and all between would be lost")
 
 
 def _next(reader: Iterator[list[str]]) -> list[str]:

@@ -4,6 +4,9 @@ A form is a template and a formula, which is true in some worlds. With P and H t
 
     entailment  P ⊆ H        contradiction  P ∩ H = ∅        neutral  otherwise.
 
+No shortcuts: pairs of forms are weighted such that each form occurs equally often with each label on either side
+(`balance`), and the words are drawn independently of the label.
+
 `grammar` (the toy language) and `fragments` are made of such forms, which `form_tables` reads; nothing here knows a
 word of English but "a".
 """
@@ -12,7 +15,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from random import Random
 from typing import Any, Literal, TypeVar
@@ -58,16 +61,10 @@ class Form:
 
 @cache
 def condition(formula: str) -> Callable[[World], bool]:
-    """A formula of and, or, not, comparisons, atoms and whole numbers, such as "ab and not ba" or "a < b <= 3".
+    """World → whether a formula is true in it.
 
-    Args:
-        formula: its names are atoms.
-
-    Returns:
-        World → whether the formula is true in it.
-
-    Raises:
-        ValueError: there is something else in the formula.
+    A formula has and, or, not, comparisons, atoms and whole numbers, as in "ab and not ba" or "a < b <= 3"; anything
+    else is a ValueError.
     """
     tree = ast.parse(formula.strip(), mode="eval")
     for node in ast.walk(tree):
@@ -130,10 +127,20 @@ class Balance:
     labels: tuple[str, ...]
     weights: tuple[float, ...]
 
-    def of(self, label: str) -> tuple[tuple[tuple[str, str], ...], NDArray[np.float64]]:
-        """The pairs with one label, and their cumulative weights, as `Draw.place` takes them."""
-        chosen = [i for i, other in enumerate(self.labels) if other == label]
-        return tuple(self.cells[i] for i in chosen), np.cumsum([self.weights[i] for i in chosen])
+    @cached_property
+    def by_label(self) -> Mapping[str, tuple[tuple[tuple[str, str], ...], NDArray[np.float64]]]:
+        """Label → the pairs that have it, and their cumulative weights."""
+        rows = list(zip(self.labels, self.cells, self.weights, strict=True))
+        by_label = {}
+        for name in set(self.labels):
+            _, cells, weights = zip(*(row for row in rows if row[0] == name), strict=True)
+            by_label[name] = cells, np.cumsum(weights)
+        return by_label
+
+    def draw(self, label: str, draw: Draw) -> tuple[str, str]:
+        """A pair of forms with this label, by weight."""
+        cells, cumulative = self.by_label[label]
+        return cells[draw.place(cumulative)]
 
 
 def balance(
@@ -142,7 +149,7 @@ def balance(
     keep: Callable[[Form, Form], bool] | None = None,
     complete: bool = True,
 ) -> Balance:
-    """Weights of pairs of forms by iterative scaling.
+    """Weights of pairs of forms by iterative scaling, which sum to 1.
 
     In turn for premises, hypotheses and classes of word overlap, the masses of the labels are set to
     their geometric mean. The overlap takes part in the first half of the rounds only: where it cannot
@@ -153,9 +160,6 @@ def balance(
         rounds: steps of the scaling.
         keep: which pairs of forms are used; None: all.
         complete: leave a form out on the side on which it does not occur with all three labels.
-
-    Returns:
-        The pairs of templates with labels and weights; the weights sum to 1.
     """
     cells = relations(language, keep)
     if complete:
@@ -209,7 +213,7 @@ def relations(language: Language, keep: Callable[[Form, Form], bool] | None = No
 
 
 def _readings(premises: list[int], hypotheses: list[int], together: bool) -> Iterable[tuple[int, int]]:
-    """The readings that occur together: each with each, or first with first, second with second, …"""
+    """Combinations of readings: each with each, or if tied first with first, second with second, …"""
     if not together:
         return product(premises, hypotheses)
     common = min(len(premises), len(hypotheses))
@@ -218,7 +222,7 @@ def _readings(premises: list[int], hypotheses: list[int], together: bool) -> Ite
 
 
 def _complete(cells: dict[tuple[int, int], str]) -> dict[tuple[int, int], str]:
-    """Without the forms that, on their side, do not occur with every label."""
+    """Drop, until none is left, the forms that do not occur with every label on their side."""
     while True:
         seen = {(side, cell[side], label) for cell, label in cells.items() for side in (0, 1)}
         lacking = {(side, form) for side, form, _ in seen if not all((side, form, label) in seen for label in LABELS)}
@@ -247,18 +251,15 @@ def draw_pairs(
     too_many: str,
     fits: Callable[[Pair], bool] = lambda _: True,
 ) -> tuple[Pair, ...]:
-    """`count` different pairs, in turn of each group.
+    """`count` different pairs, in turn of each group, in the order in which they are drawn.
 
     Args:
         count: number of pairs.
         seed: the same seed gives the same pairs.
-        groups: the first arguments of `make`.
-        make: draws a pair of a group; its last argument is a `Draw`.
+        groups: the arguments of `make` after its `Draw`.
+        make: draws a pair of a group.
         too_many: the error if a thousand attempts give no new pair, with slots {count} and {name}, the end of a group.
         fits: what else is asked of a pair.
-
-    Returns:
-        The pairs in the order in which they were drawn.
 
     Raises:
         DataError: the count is not positive, or there are too few pairs.
@@ -270,8 +271,8 @@ def draw_pairs(
     pairs: dict[tuple[str, str], Pair] = {}
     for index in range(count):
         group = groups[index % len(groups)]
-        drawn = (make(*group, draw) for _ in range(1000))
-        pair = next((pair for pair in drawn if (pair.premise, pair.hypothesis) not in pairs and fits(pair)), None)
+        attempts = (make(draw, *group) for _ in range(1000))
+        pair = next((pair for pair in attempts if (pair.premise, pair.hypothesis) not in pairs and fits(pair)), None)
         if pair is None:
             raise DataError(too_many.format(count=count, name=group[-1]))
         pairs[pair.premise, pair.hypothesis] = pair

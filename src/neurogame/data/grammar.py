@@ -1,34 +1,26 @@
 """A toy language for inference: sentences whose labels follow from what they mean, drawn without shortcuts.
 
-Four phenomena: negation, quantifiers, hypernyms and passives. Each has sentence forms over a handful
-of worlds; a form is a template and the worlds in which it is true. With P and H the worlds of premise
-and hypothesis,
-
-    entailment  P ⊆ H        contradiction  P ∩ H = ∅        neutral  otherwise.
-
-Conventions:
+Four phenomena: negation, quantifiers, hypernyms and passives. Each has sentence forms over a handful of worlds, as
+`forms` describes them. Conventions:
 - existential import: every noun phrase under a quantifier denotes something, so "every dog fell"
   entails "some dog fell", and "no dog fell" entails "not every dog fell";
 - "the dog" is the same one dog in premise and hypothesis;
 - animals are no persons; opposites such as wet and dry are complementary: exactly one of the two holds;
 - an event that took place "today" took place; a black dog is a dog.
 
-No shortcuts: pairs of forms are weighted such that every form occurs equally often with each label, on
-either side, and the words are drawn independently of the label. So neither sentence alone says anything
-about the label; how many words the two share says as little as the forms allow. Pairs of passives with
+How many words the two sentences share says as little about the label as the forms allow. Pairs of passives with
 exchanged roles ("The dog chased the cat." / "The dog was chased by the cat.") are decided by word order
 alone. They are few, so that a model that ignores order can still get nearly everything else right.
 """
 
 import tomllib
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from itertools import product
-from typing import Any
 
-from neurogame.data.form_tables import crowds, expand_quantifiers, table
-from neurogame.data.forms import Draw, Language, balance, draw_pairs, sentence, worlds
+from neurogame.data.form_tables import read_section, table
+from neurogame.data.forms import Balance, Draw, Language, balance, draw_pairs, sentence
 from neurogame.data.pairs import Pair, PairDataset
 from neurogame.labels import LABELS
 
@@ -65,28 +57,26 @@ def _passive(draw: Draw) -> dict[str, str]:
     return {"a": a, "b": draw.one(NOUNS, a), "past": past, "base": base, "done": done, "q": q, "o": OPPOSITES[q]}
 
 
-def _language(phenomenon: str, words: Callable[[Draw], dict[str, str]]) -> Language:
-    spec = TABLES[phenomenon]
-    if "worlds" in spec:
-        return Language(table(spec["forms"]), worlds(spec["worlds"]), words, level=spec.get("level", True))
-    forms = table(expand_quantifiers(spec["forms"], spec["nouns"], spec["ends"]))
-    return Language(forms, crowds(spec["nouns"].values(), spec["ends"].values(), spec["needed"], most=2), words)
-
-
-PHENOMENA: dict[str, Callable[[], Language]] = {
-    "negation": partial(_language, "negation", _negation),
-    "quantifier": partial(_language, "quantifier", _quantifier),
-    "hypernym": partial(_language, "hypernym", _hypernym),
-    "passive": partial(_language, "passive", _passive),
+_WORDS: dict[str, Callable[[Draw], dict[str, str]]] = {
+    "negation": _negation,
+    "quantifier": _quantifier,
+    "hypernym": _hypernym,
+    "passive": _passive,
 }
+PHENOMENA = tuple(_WORDS)
 
 
 @cache
-def _tables(phenomenon: str) -> tuple[Language, dict[str, Any]]:
-    """The language of a phenomenon and, for each label, its pairs of forms with cumulative weights."""
-    language = PHENOMENA[phenomenon]()
-    weighted = balance(language)
-    return language, {label: weighted.of(label) for label in LABELS}
+def language(phenomenon: str) -> Language:
+    """The forms of a phenomenon with their worlds and words."""
+    spec = TABLES[phenomenon]
+    lines, possible = read_section(spec)
+    return Language(table(lines), possible, _WORDS[phenomenon], level=spec.get("level", True))
+
+
+@cache
+def _balanced(phenomenon: str) -> Balance:
+    return balance(language(phenomenon))
 
 
 def generate(count: int, seed: int) -> PairDataset:
@@ -109,10 +99,8 @@ def generate(count: int, seed: int) -> PairDataset:
     return PairDataset(pairs, "toy", "generated").shuffled(seed)
 
 
-def _pair(label: str, phenomenon: str, draw: Draw) -> Pair:
-    language, by_label = _tables(phenomenon)
-    cells, cumulative = by_label[label]
-    premise, hypothesis = cells[draw.place(cumulative)]
-    words = language.words(draw)
+def _pair(draw: Draw, label: str, phenomenon: str) -> Pair:
+    premise, hypothesis = _balanced(phenomenon).draw(label, draw)
+    words = language(phenomenon).words(draw)
     extras = {"phenomenon": phenomenon, "premise_form": premise, "hypothesis_form": hypothesis}
     return Pair(sentence(premise, words), sentence(hypothesis, words), label, extras)

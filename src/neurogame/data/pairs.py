@@ -12,7 +12,7 @@ from functools import cached_property
 from random import Random
 from typing import Any, overload
 
-from neurogame._common.printing import printable
+from neurogame._common.printing import plural, printable
 from neurogame.labels import LABELS, NON_ENTAILMENT
 
 
@@ -160,11 +160,11 @@ class PairDataset(Sequence[Pair]):
         unlabelled = len(self) - sum(self.counts.values())
         if unlabelled:
             parts.append(f"unlabelled {unlabelled}" if parts else "unlabelled")
-        text = f"{self.name}: {_plural(len(self), 'pair')}" + (f" ({', '.join(parts)})" if parts else "")
+        text = f"{self.name}: {plural(len(self), 'pair')}" + (f" ({', '.join(parts)})" if parts else "")
         if self.without_gold:
             text += f", {self.without_gold} without gold label dropped"
         if self.malformed:
-            text += f", {_plural(len(self.malformed), 'malformed row')} skipped"
+            text += f", {plural(len(self.malformed), 'malformed row')} skipped"
         return text
 
     def _at(self, indices: Iterable[int]) -> "PairDataset":
@@ -191,7 +191,3 @@ def concatenate(name: str, datasets: Iterable[PairDataset]) -> PairDataset:
         without_gold=sum(part.without_gold for part in parts),
         malformed=tuple(row for part in parts for row in part.malformed),
     )
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

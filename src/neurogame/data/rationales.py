@@ -30,28 +30,18 @@ class Rationale:
 def parse(marked: str, sentence: str | None = None) -> Rationale:
     """The rationale in a marked sentence: "A *red* *shirt.*" marks "red" and "shirt.".
 
-    Args:
-        marked: the sentence with marks around words or groups of words; an asterisk that neither opens
-            nor closes a mark is dropped.
-        sentence: the sentence without marks. Its words are taken if it is the same text up to
-            whitespace and asterisks, so that a word such as "5*3" keeps its own.
-
-    Returns:
-        Words with their marks.
+    An asterisk that neither opens nor closes a mark is dropped. The words are those of `sentence`, if it is the same
+    text up to whitespace and asterisks, so that a word such as "5*3" keeps its own.
     """
     inside = [False] * len(marked)
     for match in _MARK.finditer(marked):
         inside[match.start(1) : match.end(1)] = [True] * len(match.group(1))
-    letters = [(letter, flag) for letter, flag in zip(marked, inside, strict=True) if not _blank(letter)]
+    flags = (inside[at] for at, _ in _letters(marked))
     text = marked.replace("*", "")
-    if sentence is not None and [letter for letter in sentence if not _blank(letter)] == [a for a, _ in letters]:
+    if sentence is not None and [c for _, c in _letters(sentence)] == [c for _, c in _letters(marked)]:
         text = sentence
-    words, flags, place = tuple(text.split()), [], 0
-    for word in words:
-        size = sum(not _blank(letter) for letter in word)
-        flags.append(any(flag for _, flag in letters[place : place + size]))
-        place += size
-    return Rationale(words, tuple(flags))
+    words = tuple(text.split())
+    return Rationale(words, tuple(sum(next(flags) for _ in _letters(word)) > 0 for word in words))
 
 
 def rationales(pair: Pair) -> list[tuple[Rationale, Rationale]]:
@@ -82,5 +72,6 @@ def rationales(pair: Pair) -> list[tuple[Rationale, Rationale]]:
     return marks
 
 
-def _blank(letter: str) -> bool:
-    return letter == "*" or letter.isspace()
+def _letters(text: str) -> list[tuple[int, str]]:
+    """The characters that are neither whitespace nor asterisks, with their places."""
+    return [(at, c) for at, c in enumerate(text) if c != "*" and not c.isspace()]

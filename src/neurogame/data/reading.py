@@ -11,65 +11,21 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from neurogame import labels
 from neurogame.data.columnar import TruncatedFileError
-from neurogame.data.formats import DAMAGE, KINDS, STDIN, kind_of, open_file, plain_records, records
+from neurogame.data.formats import DAMAGE, KINDS, STDIN, kind_of, open_file, plain_records, read_records
 from neurogame.data.pairs import DataError, Malformed, NoGold, Pair, PairDataset
 
 OnError = Literal["raise", "skip"]
 LabelNames = Sequence[str] | Mapping[str, str]
 Row = Pair | Malformed | NoGold
 
-ALIASES: dict[str, tuple[str, ...]] = {
-    "premise": ("premise", "sentence1", "sentence_a", "text", "context"),
-    "hypothesis": ("hypothesis", "sentence2", "sentence_b", "text_pair"),
-    "label": ("label", "gold_label", "entailment_label", "entailment_judgment"),
-}
-
-
 _LONGEST, _LISTED = 40, 20  # characters of a column's name, and names, that an error shows
 
 
-def find_column(names: Sequence[str], given: str | None, aliases: Sequence[str]) -> str | None:
-    """The column that a user named or, if none was named, the first with a usual name; case does not matter."""
-    if given in names:
-        return given
-    lowered = {name.lower(): name for name in reversed(names)}
-    wanted = aliases if given is None else (given.lower(),)
-    return next((lowered[alias] for alias in wanted if alias in lowered), None)
-
-
-@lru_cache(maxsize=64)
-def locate(names: tuple[str, ...], mapping: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Our column names → the file's, for those that are there."""
-    given = dict(mapping)
-    places = {ours: find_column(names, given.get(ours), aliases) for ours, aliases in ALIASES.items()}
-    return {ours: place for ours, place in places.items() if place is not None}
-
-
-@lru_cache(maxsize=64)
-def find_clash(names: tuple[str, ...], used: tuple[str, ...] = ()) -> str | None:
-    """What is wrong with names of columns of which two are the same; None: nothing.
-
-    Args:
-        names: all columns.
-        used: those that were found by a name in any case; no other may differ from one of them in case alone.
-    """
-    for at, name in enumerate(names):
-        if name in names[:at]:
-            what = f"column {_shortened(name)!r} occurs twice" if name else "two columns have no name"
-            return f"{what}; found: {join_names(names)}"
-    for place in used:
-        alike = [name for name in names if name != place and name.lower() == place.lower()]
-        if alike:
-            both = f"{_shortened(place)!r} and {_shortened(alike[0])!r}"
-            return f"columns {both} differ in case alone; found: {join_names(names)}"
-    return None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """How a record becomes a pair: the column mapping, the names of the labels, whether there must be one."""
 
@@ -77,57 +33,91 @@ class Rule:
     label_names: LabelNames | None = None
     require_label: bool = True
 
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "premise": ("premise", "sentence1", "sentence_a", "text", "context"),
+        "hypothesis": ("hypothesis", "sentence2", "sentence_b", "text_pair"),
+        "label": ("label", "gold_label", "entailment_label", "entailment_judgment"),
+    }
+
     def __post_init__(self) -> None:
-        unknown = [name for name in self.columns if name not in ALIASES]
+        unknown = [name for name in self.columns if name not in self.aliases]
         if unknown:
-            raise DataError(f"columns maps {unknown[0]!r}; allowed: {', '.join(ALIASES)}, each to a column of the file")
+            allowed = ", ".join(self.aliases)
+            raise DataError(f"columns maps {unknown[0]!r}; allowed: {allowed}, each to a column of the file")
         for theirs in self.columns.values():
             if list(self.columns.values()).count(theirs) > 1:
                 raise DataError(f"columns maps two names to the same column {theirs!r}")
 
-    def places(self, names: Iterable[str]) -> dict[str, str]:
-        """Our names → the file's."""
-        return locate(tuple(names), tuple(self.columns.items()))
+    def locate(self, names: Iterable[str]) -> tuple[Mapping[str, str], str | None]:
+        """Our column names → the file's, and what is wrong with the file's columns; None: they suffice."""
+        return _locate(self, tuple(names))
 
-    def missing(self, columns: Iterable[str]) -> str | None:
-        """What is wrong with these columns, and how to map others; None if they suffice."""
-        names = tuple(columns)
-        places = self.places(names)
-        label_needed = self.require_label or "label" in self.columns
-        lacking = [ours for ours in ALIASES if ours not in places and (ours != "label" or label_needed)]
-        if lacking:
-            return (
-                f"no column for {' and '.join(lacking)}; found: {join_names(names)}; needed: "
-                + "; ".join(f"{self.columns.get(ours) or ' or '.join(ALIASES[ours])}" for ours in lacking)
-                + f"; name yours as in columns={{{lacking[0]!r}: {_shortened(names[0] if names else '…')!r}}}"
-            )
-        return find_clash(names, tuple(place for ours, place in places.items() if self.columns.get(ours) != place))
+    def lacks(self, lacking: Sequence[str], names: Sequence[str]) -> str:
+        """The error that names the missing columns, and says how to map others."""
+        needed = "; ".join(self.columns.get(ours) or " or ".join(self.aliases[ours]) for ours in lacking)
+        return (
+            f"no column for {' and '.join(lacking)}; found: {join_names(names)}; needed: {needed}; "
+            f"name yours as in columns={{{lacking[0]!r}: {_shorten(names[0] if names else '…')!r}}}"
+        )
 
-    def row(self, record: Mapping[str, Any], file: str, line: int) -> Row:
+    def row(self, record: Mapping[str, Any], file: str, line: int) -> Any:
         """The pair of a record, or why there is none."""
-        places = self.places(record)
-        reason = self.missing(record)
-        if reason is None:
-            premise, hypothesis = record[places["premise"]], record[places["hypothesis"]]
-            reason = text_fault("premise", premise) or text_fault("hypothesis", hypothesis)
-        if reason is not None:
-            return Malformed(file, line, reason)
-        used = set(places.values())
-        place = places.get("label")
-        try:
-            label = None if place is None else labels.canonical(record[place], self.label_names)
-        except ValueError as error:
-            if self.require_label:
-                return Malformed(file, line, str(error))
-            label = None  # not needed here; the raw label stays among the extras
-            used.discard(str(place))
+        places, fault = self.locate(record)
+        texts = {} if fault else {ours: record[places[ours]] for ours in self.aliases if ours != "label"}
+        for ours, text in texts.items():
+            fault = fault or _text_fault(ours, text)
+        if fault is not None:
+            return Malformed(file, line, fault)
+        label, used = None, set(places.values())
+        if "label" in places:
+            try:
+                label = labels.canonical(record[places["label"]], self.label_names)
+            except ValueError as error:
+                if self.require_label:
+                    return Malformed(file, line, str(error))
+                used.discard(places["label"])  # not needed here; the raw label stays among the extras
         if label is None and self.require_label:
             return NoGold(file, line)
-        extras = {name: value for name, value in record.items() if name not in used}
-        return Pair(premise, hypothesis, label, extras)
+        return self.make(texts, label, {name: value for name, value in record.items() if name not in used})
+
+    def make(self, texts: Mapping[str, str], label: str | None, extras: Mapping[str, Any]) -> Any:
+        """A row that is complete."""
+        return Pair(**texts, label=label, extras=extras)
 
 
-def text_fault(ours: str, text: object) -> str | None:
+@lru_cache(maxsize=64)
+def _locate(rule: Rule, names: tuple[str, ...]) -> tuple[Mapping[str, str], str | None]:
+    """See `Rule.locate`; the records of a file mostly have the same columns."""
+    lowered = {name.lower(): name for name in reversed(names)}
+    places = {}
+    for ours, aliases in rule.aliases.items():
+        given = rule.columns.get(ours)
+        usual = aliases if given is None else (given.lower(),)
+        place = given if given in names else next((lowered[alias] for alias in usual if alias in lowered), None)
+        if place is not None:
+            places[ours] = place
+    label_needed = rule.require_label or "label" in rule.columns
+    lacking = [ours for ours in rule.aliases if ours not in places and (ours != "label" or label_needed)]
+    if lacking:
+        return places, rule.lacks(lacking, names)
+    return places, _clash(names, [place for ours, place in places.items() if rule.columns.get(ours) != place])
+
+
+def _clash(names: Sequence[str], guessed: Sequence[str]) -> str | None:
+    """Which two columns have the same name, or one that differs in case alone from a column found by its usual name."""
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            what = f"column {_shorten(name)!r} occurs twice" if name else "two columns have no name"
+            return f"{what}; found: {join_names(names)}"
+    for place in guessed:
+        for name in names:
+            if name != place and name.lower() == place.lower():
+                both = f"{_shorten(place)!r} and {_shorten(name)!r}"
+                return f"columns {both} differ in case alone; found: {join_names(names)}"
+    return None
+
+
+def _text_fault(ours: str, text: object) -> str | None:
     """Why this is no text; None: it is one."""
     if not isinstance(text, str):
         return f"{ours} is {'null' if text is None else f'{type(text).__name__}, not text'}"
@@ -172,40 +162,31 @@ def iterate(
     return stream(fspath(path), Rule(columns or {}, label_names, require_label), on_error)
 
 
-def stream(path: str, rule: Any, on_error: str, *, plain: bool = False) -> Generator[Any, None, None]:
-    """The rows that a rule makes of the records of a file.
-
-    Args:
-        path: the file.
-        rule: has `missing` and `row`, as `Rule` has them.
-        on_error: "raise" or "skip", see `iterate`.
-        plain: the file has a text per line and no columns.
-    """
+def stream(path: str, rule: Rule, on_error: str, *, plain: bool = False) -> Generator[Any, None, None]:
+    """The rows that a rule makes of the records of a file, or of its lines (`plain`); the path is checked at once."""
     if on_error not in ("raise", "skip"):
         raise DataError(f"on_error {on_error!r} is unknown; allowed: raise, skip")
     return _stream(_existing(path), rule, fatal=on_error == "raise", plain=plain)
 
 
-def _stream(path: str, rule: Any, *, fatal: bool, plain: bool) -> Generator[Any, None, None]:
-    rows, unusable = 0, None
-
-    def check(header: tuple[str, ...]) -> None:
-        fault = rule.missing(header)
-        if fault is not None:
-            raise DataError(f"{file}: {fault}")
-
+def _stream(path: str, rule: Rule, *, fatal: bool, plain: bool) -> Generator[Any, None, None]:
+    rows, is_usable = 0, False  # is_usable: a record had all columns
+    first_fault: str | None = None
     with open_file(path) as lines:
         file = lines.file
         try:
-            for line, record in plain_records(lines) if plain else records(lines, kind_of(path), check):
+            header, records = plain_records(lines) if plain else read_records(lines, kind_of(path))
+            if header is not None and (fault := rule.locate(header)[1]) is not None:
+                raise DataError(f"{file}: {fault}")
+            for line, record in records:
                 rows += 1
-                row = Malformed(file, line, record) if isinstance(record, str) else rule.row(record, file, line)
+                if isinstance(record, str):
+                    row = Malformed(file, line, record)
+                else:
+                    row, fault = rule.row(record, file, line), rule.locate(record)[1]
+                    is_usable, first_fault = is_usable or fault is None, first_fault or fault
                 if fatal and isinstance(row, Malformed):
                     raise DataError(str(row))
-                if not isinstance(record, str) and unusable != "":
-                    # "" once a row has had all the columns; else what the first one lacked
-                    fault = rule.missing(record) or ""
-                    unusable = fault if not fault or unusable is None else unusable
                 yield row
         except DAMAGE as error:
             rows += 1
@@ -215,10 +196,10 @@ def _stream(path: str, rule: Any, *, fatal: bool, plain: bool) -> Generator[Any,
                 raise DataError(str(row)) from error
             yield row
     if rows == 0:
-        header = lines.number and not plain
-        raise DataError(f"{file}: no rows" + (" below the header" if header else ", the file is empty"))
-    if unusable:
-        raise DataError(f"{file}: in none of {rows} rows: {unusable}")
+        has_header = lines.number and not plain
+        raise DataError(f"{file}: no rows" + (" below the header" if has_header else ", the file is empty"))
+    if first_fault and not is_usable:
+        raise DataError(f"{file}: in none of {rows} rows: {first_fault}")
 
 
 def read(
@@ -256,7 +237,8 @@ def read(
     """
     file = fspath(path)
     rows = iterate(file, columns=columns, label_names=label_names, require_label=require_label, on_error=on_error)
-    return collect(rows, name=name or _stem(file), source=file, limit=limit, keep=keep)
+    stem = "stdin" if file == STDIN else Path(file.removesuffix(".gz")).stem
+    return collect(rows, name=name or stem, source=file, limit=limit, keep=keep)
 
 
 def collect(
@@ -267,18 +249,7 @@ def collect(
     limit: int | None = None,
     keep: Callable[[Pair], bool] | None = None,
 ) -> PairDataset:
-    """Rows as a data set with at least one pair.
-
-    Args:
-        rows: closed when all are read, or the limit is reached.
-        name: of the data set.
-        source: where it came from.
-        limit: stop after so many pairs.
-        keep: only the pairs for which this holds.
-
-    Raises:
-        DataError: no pair is left.
-    """
+    """Rows as a data set with at least one pair, arguments as of `read`; closes the rows at the end or the limit."""
     check_limit(limit)
     pairs: list[Pair] = []
     malformed: list[Malformed] = []
@@ -329,21 +300,17 @@ def _nearest(path: Path) -> str:
     parent = path.parent
     if not parent.is_dir():
         return f", nor does the folder {parent}"
-    there = sorted(entry.name for entry in parent.iterdir() if entry.is_file())
-    same = [name for name in there if name.removesuffix(".gz") == path.name.removesuffix(".gz")]
-    close = same or difflib.get_close_matches(path.name, there, n=1, cutoff=0.5)
+    files = sorted(entry.name for entry in parent.iterdir() if entry.is_file())
+    same = [name for name in files if name.removesuffix(".gz") == path.name.removesuffix(".gz")]
+    close = same or difflib.get_close_matches(path.name, files, n=1, cutoff=0.5)
     return f"; there is {parent / close[0]}" if close else f"; nothing in {parent} has a similar name"
 
 
-def _stem(path: str) -> str:
-    return "stdin" if path == STDIN else Path(path.removesuffix(".gz")).stem
-
-
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def join_names(names: Sequence[str]) -> str:
     """Names of columns for an error message."""
-    shown = ", ".join(repr(_shortened(name)) for name in names[:_LISTED])
+    shown = ", ".join(repr(_shorten(name)) for name in names[:_LISTED])
     return (shown or "none") + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")

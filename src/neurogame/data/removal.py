@@ -47,17 +47,10 @@ class Removal:
         name: str = "this model",
         left: bool | None = None,
     ) -> "Removal":
-        """The removal of words from texts of a tokenizer.
+        """The removal of words from texts of a tokenizer, padded as it does or as `left` says; `name` is for errors.
 
-        Args:
-            tokenizer: of the model.
-            mode: "delete", "mask" or "pad".
-            name: what an error calls the model.
-            left: whether padding is on the left; None: as the tokenizer pads. On the right, the first token has the
-                first position whatever else is in the batch. BERT counts padding too.
-
-        Raises:
-            ValueError: mode "mask" and a tokenizer without a mask token.
+        Padding on the right leaves the first position to the first token, whatever else is in the batch: BERT counts
+        padding too. Mode "mask" with a tokenizer that has no mask token is a ValueError.
         """
         check_choice("mode", mode, Mode)
         mask = tokenizer.mask_token_id
@@ -82,31 +75,19 @@ class Removal:
             stays: True at tokens that are in x_C; special tokens are in every x_C.
             real: True at tokens that are no padding; None: all are.
         """
-        there = stays if real is None else stays & real
-        columns = {name: column for name, column in columns.items() if name != "attention_mask"}
+        mask = stays if real is None else stays & real
+        inputs = {name: column for name, column in columns.items() if name != "attention_mask"}
         if self.mode == "delete":
-            order, there = packed(there, int(there.sum(-1).max()), left=self.left)
-            left = {
-                name: column.gather(1, order).masked_fill(~there, self.fill.get(name, 0))
-                for name, column in columns.items()
-            }
-        else:
-            left = dict(columns)
-        if self.mode == "mask":
+            width = int(mask.sum(-1).max())
+            # a stable sort moves what stays to one side, in its order
+            order = (mask if self.left else ~mask).int().argsort(dim=1, stable=True)
+            order = order[:, order.shape[1] - width :] if self.left else order[:, :width]
+            mask = mask.gather(1, order)
+            for name, column in inputs.items():
+                inputs[name] = column.gather(1, order).masked_fill(~mask, self.fill.get(name, 0))
+        elif self.mode == "mask":
             assert self.mask_token is not None
-            everywhere = torch.ones_like(there) if real is None else real
-            left["input_ids"] = torch.where(there | ~everywhere, left["input_ids"], self.mask_token)
-            there = everywhere
-        left["attention_mask"] = there.long()
-        return left
-
-
-def packed(
-    stays: Bool[Tensor, "rows tokens"], width: int, *, left: bool
-) -> tuple[Int[Tensor, "rows width"], Bool[Tensor, "rows width"]]:
-    """Which token stands where once the gaps are closed, and where one does; padding on the right, or on the left."""
-    if left:
-        order = stays.int().argsort(dim=1, stable=True)[:, stays.shape[1] - width :]
-    else:
-        order = (~stays).int().argsort(dim=1, stable=True)[:, :width]
-    return order, stays.gather(1, order)
+            real = torch.ones_like(mask) if real is None else real
+            inputs["input_ids"] = torch.where(mask | ~real, inputs["input_ids"], self.mask_token)
+            mask = real
+        return {**inputs, "attention_mask": mask.long()}

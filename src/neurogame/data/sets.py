@@ -7,8 +7,8 @@ JSON lines (`sets.toml`); the hub only when it is asked for. How a file is read 
 import difflib
 import os
 import tomllib
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
@@ -34,27 +34,11 @@ PROBES = {f"fragments/probe_{name}": name for name in fragments.PROBES}
 NAMES: tuple[str, ...] = (*LAYOUTS, *TOY, *FRAGMENTS, *PROBES)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """One way a split lies on disk: files that must all be there, and which of their rows belong to it."""
-
-    files: tuple[str, ...]
-    column: str
-    value: str
-
-    def keeps(self, pair: Pair) -> bool:
-        """Whether a pair of these files is of this split."""
-        return not self.column or str(pair.extras.get(self.column, "")).lower() == self.value
-
-    def present(self, folder: Path) -> tuple[str, ...]:
-        """The files, each as it is or gzipped; none unless all are there."""
-        names = ((folder / file, folder / f"{file}.gz") for file in self.files)
-        paths = [next((str(path) for path in either if path.is_file()), None) for either in names]
-        return () if None in paths else tuple(map(str, paths))
+Layout = tuple[list[str], Callable[[Pair], bool]]  # files of a split that must all be there, and which pairs are of it
 
 
 def layouts(name: str) -> Iterator[Layout]:
-    """The layouts of a split in the order in which they are tried; see `sets.toml`."""
+    """The ways in which a split may lie on disk, in the order in which they are tried; see `sets.toml`."""
     split = LAYOUTS[name]
     entries = [place for file in split.get("official", ()) for place in (file, file.rpartition("/")[2])]
     entries += split.get("files", ())
@@ -64,7 +48,11 @@ def layouts(name: str) -> Iterator[Layout]:
     for entry in entries:
         names, _, rows = entry.partition(" where ")
         column, _, value = rows.partition(" = ")
-        yield Layout(tuple(names.split(" + ")), column, value)
+        yield names.split(" + "), partial(_is_of, column, value)
+
+
+def _is_of(column: str, value: str, pair: Pair) -> bool:
+    return not column or str(pair.extras.get(column, "")).lower() == value
 
 
 def resolve(name: str) -> str:
@@ -134,26 +122,32 @@ def load(
     if name in PROBES:
         return fragments.probe(PROBES[name]).take(limit)
     folder = Path(root if root is not None else os.environ.get(ROOT_VARIABLE) or "data")
-    for layout in layouts(name):
-        if paths := layout.present(folder):
-            return _join(name, (read(path, name=name, keep=layout.keeps, **reading) for path in paths), limit)
+    for names, keep in layouts(name):
+        paths = [path for file in names if (path := _plain_or_gzipped(folder / file)) is not None]
+        if len(paths) == len(names):
+            return _join(name, (read(path, name=name, keep=keep, **reading) for path in paths), limit)
     if not hub or "hub" not in LAYOUTS[name]:
         raise DataError(_not_found(name, folder))
     return _join(name, (_from_hub(name, part, rule, on_error, limit) for part in LAYOUTS[name]["hub"]), limit)
 
 
+def _plain_or_gzipped(path: Path) -> Path | None:
+    """A file as it is named, or with .gz; None: neither is there."""
+    return next((file for file in (path, path.with_name(f"{path.name}.gz")) if file.is_file()), None)
+
+
 def _join(name: str, parts: Iterable[PairDataset], limit: int | None) -> PairDataset:
     """The parts one after the other, no more of them than the limit needs."""
-    taken: list[PairDataset] = []
+    loaded: list[PairDataset] = []
     for part in parts:
-        taken.append(part)
-        if limit is not None and sum(map(len, taken)) >= limit:
+        loaded.append(part)
+        if limit is not None and sum(map(len, loaded)) >= limit:
             break
-    return taken[0] if len(taken) == 1 else concatenate(name, taken).take(limit)
+    return loaded[0] if len(loaded) == 1 else concatenate(name, loaded).take(limit)
 
 
 def _not_found(name: str, folder: Path) -> str:
-    looked = ", ".join(" and ".join(layout.files) for layout in layouts(name))
+    looked = ", ".join(" and ".join(names) for names, _ in layouts(name))
     where = f"in {folder}" if folder.is_dir() else f"in {folder}, which does not exist (set root or {ROOT_VARIABLE})"
     online = "hub=True (--hub) would download it" if "hub" in LAYOUTS[name] else "the hub does not have it either"
     return f"{name} was not found {where}; looked for {looked}, each also with .gz; {online}"
@@ -193,28 +187,16 @@ def from_table(
     on_error: OnError = "raise",
     limit: int | None = None,
 ) -> PairDataset:
-    """A `datasets.Dataset` as a data set of ours.
+    """A `datasets.Dataset` as a data set of ours; arguments as of `collect`.
 
     A label that is a number is translated by the names of the table's own `ClassLabel` feature: the
     order there is the publisher's and need not be ours. −1 is no gold label.
-
-    Args:
-        table: its rows are read one by one.
-        name: of the data set.
-        source: where it came from.
-        rule: which column is which; None: the usual names.
-        on_error: "raise" at the first malformed row, or "skip" and count.
-        limit: stop after so many pairs.
-
-    Raises:
-        DataError: a column is missing, or no pair is left.
     """
     rule = rule or Rule()
-    fault = rule.missing(table.column_names)
+    places, fault = rule.locate(table.column_names)
     if fault is not None:
         raise DataError(f"{source}: {fault}")
-    place = rule.places(table.column_names).get("label")
-    names = getattr(table.features[place], "names", None) if place is not None else None
+    names = getattr(table.features[places["label"]], "names", None) if "label" in places else None
     if rule.label_names is None and names is not None:
         rule = Rule(rule.columns, tuple(names), rule.require_label)
 

@@ -7,19 +7,20 @@ A file is of single texts or of pairs: `kind_of_texts` says which, by its column
 at; every other column stays with its row.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from neurogame.data.formats import DAMAGE, kind_of, open_file, records
+from neurogame.data.formats import DAMAGE, kind_of, open_file, read_records
 from neurogame.data.pairs import Malformed
-from neurogame.data.reading import Rule, find_clash, find_column, join_names, stream, text_fault
+from neurogame.data.reading import Rule, join_names, stream
 
 COLUMNS = ("text", "sentence", "content", "review", "comment", "document", "tweet", "title", "utterance")
+_USUAL = " or ".join(COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -30,32 +31,21 @@ class Text:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class TextRule:
-    """How a record becomes a text: the name of its column, None for a usual one."""
+class TextRule(Rule):
+    """How a record becomes a text."""
 
-    column: str | None = None
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {"text": COLUMNS}
 
-    def place(self, columns: Iterable[str]) -> str | None:
-        """The column of the texts; case does not matter."""
-        return find_column(tuple(columns), self.column, COLUMNS)
+    def __init__(self, column: str | None = None) -> None:
+        super().__init__({} if column is None else {"text": column}, require_label=False)
 
-    def missing(self, columns: Iterable[str]) -> str | None:
-        """What is wrong with these columns; None if they suffice."""
-        names = tuple(columns)
-        place = self.place(names)
-        if place is not None:
-            return find_clash(names, () if place == self.column else (place,))
-        needed = self.column or " or ".join(COLUMNS)
-        return f"no column for text; columns: {join_names(names)}; needed: {needed}"
+    def lacks(self, lacking: Sequence[str], names: Sequence[str]) -> str:  # noqa: ARG002 — it is always the same
+        """The error that names the missing column."""
+        return f"no column for text; columns: {join_names(names)}; needed: {self.columns.get('text') or _USUAL}"
 
-    def row(self, record: Mapping[str, Any], file: str, line: int) -> Text | Malformed:
-        """The text of a record, or why there is none."""
-        place = self.place(record)
-        reason = self.missing(record) or text_fault("text", record[str(place)])
-        if place is None or reason is not None:
-            return Malformed(file, line, str(reason))
-        return Text(record[place], {name: value for name, value in record.items() if name != place})
+    def make(self, texts: Mapping[str, str], label: str | None, extras: Mapping[str, Any]) -> Text:  # noqa: ARG002
+        """A row that is complete."""
+        return Text(**texts, extras=extras)
 
 
 def iterate_texts(
@@ -93,13 +83,11 @@ def is_single(path: str | PathLike[str], columns: Mapping[str, str] | None = Non
     file = fspath(path)
     if not Path(file).is_file():
         return False
-    header: list[tuple[str, ...]] = []
+    names: tuple[str, ...] = ()
     with suppress(*DAMAGE), open_file(file) as lines:  # the reader of the rows reports where the file breaks off
-        for _, record in islice(records(lines, kind_of(file), header.append), 1):
-            if isinstance(record, dict):
-                header.append(tuple(record))
-    names = header[-1] if header else ()
-    places = Rule(require_label=False).places(names)
+        header, records = read_records(lines, kind_of(file))
+        names = header or next((tuple(record) for _, record in islice(records, 1) if isinstance(record, dict)), ())
+    places, _ = Rule(require_label=False).locate(names)
     if "premise" in places and "hypothesis" in places:
         return False
-    return _is_plain(file) or TextRule().place(names) is not None
+    return _is_plain(file) or "text" in TextRule().locate(names)[0]

@@ -5,10 +5,10 @@
 
 A unit is what an explanation gives a number: a word, a single piece of one, a sentence, or a span that a user names.
 Tokens of no unit (special tokens, whitespace that a tokenizer keeps) are "outside". A word without tokens, because the
-tokenizer drops it or the text was cut before it, stays in the list and gets 0. Nothing here knows what numbers mean.
+tokenizer drops it or the text was cut before it, stays in the list and gets 0.
 
 A text has one part or two: `Tokens.texts` is (text,) or (premise, hypothesis), and every unit names the side it stands
-on: "text", or "premise" and "hypothesis". Readers of a record take the names from there and write none of their own.
+on: "text", or "premise" and "hypothesis".
 """
 
 import re
@@ -60,7 +60,7 @@ class Tokens:
 class Units:
     """The words (or pieces, sentences, spans) of a text, and the tokens of each; `read` are those that have tokens.
 
-    Numbers go from tokens to read units (`summed`, `averaged`, `crossed`) and from those to all units (`listed`,
+    Numbers go from tokens to read units (`sum`, `mean`, `pair_sums`) and from those to all units (`vector`,
     `rows`, `matrix`), where a unit that was not read has 0.
     """
 
@@ -82,15 +82,15 @@ class Units:
         """1 where a token belongs to a unit."""
         return (self.unit_of == torch.tensor(self.read).unsqueeze(-1)).float()
 
-    def summed(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
+    def sum(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
         """Σ_{i∈word} x_i."""
         return x @ self.members.to(x).mT
 
-    def averaged(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
+    def mean(self, x: Float[Tensor, "... tokens"]) -> Float[Tensor, "... read"]:
         """Mean of x_i over the tokens of each unit."""
-        return self.summed(x) / self.members.to(x).sum(-1)
+        return self.sum(x) / self.members.to(x).sum(-1)
 
-    def crossed(self, J: Float[Tensor, "... tokens tokens"]) -> Float[Tensor, "... read read"]:
+    def pair_sums(self, J: Float[Tensor, "... tokens tokens"]) -> Float[Tensor, "... read read"]:
         """Σ_{i∈A} Σ_{j∈B} J_ij for words A ≠ B; zero diagonal."""
         members = self.members.to(J)
         crossed = members @ J @ members.mT
@@ -100,29 +100,24 @@ class Units:
         """Σ x_i over the tokens of no unit."""
         return (x * (self.unit_of < 0).to(x)).sum(-1)
 
-    def listed(self, values: Float[Tensor, "read"]) -> tuple[float, ...]:
+    def vector(self, values: Float[Tensor, "read"]) -> tuple[float, ...]:
         """One number per unit, 0 for those not read."""
-        return self._spread(values.tolist())
+        by_unit = dict(zip(self.read, values.tolist(), strict=True))
+        return tuple(by_unit.get(i, 0.0) for i in range(len(self.names)))
 
     def rows(self, values: Float[Tensor, "heads read"]) -> tuple[tuple[float, ...], ...]:
         """The same, row by row."""
-        return tuple(map(self._spread, values.tolist()))
+        return tuple(map(self.vector, values))
 
     def matrix(self, J: Float[Tensor, "read read"]) -> tuple[tuple[float, ...], ...]:
         """Units × units; all units not read share one row of zeros, so that a long text costs little."""
-        nothing = (0.0,) * len(self.names)
-        rows = dict(zip(self.read, map(self._spread, J.tolist()), strict=True))
-        return tuple(rows.get(i, nothing) for i in range(len(self.names)))
-
-    def _spread(self, values: list[float]) -> tuple[float, ...]:
-        numbers = [0.0] * len(self.names)
-        for i, value in zip(self.read, values, strict=True):
-            numbers[i] = value
-        return tuple(numbers)
+        zeros = (0.0,) * len(self.names)
+        rows = dict(zip(self.read, self.rows(J), strict=True))
+        return tuple(rows.get(i, zeros) for i in range(len(self.names)))
 
 
 class _Pieces(Sequence[str]):
-    """The pieces of a text, decoded when they are looked at: only pieces as players have their names."""
+    """The pieces of a text, decoded on access: only level "token" needs them."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> None:
         self._tokenizer, self._ids = tokenizer, ids
@@ -135,13 +130,7 @@ class _Pieces(Sequence[str]):
 
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str | None, max_length: int) -> Tokens:
-    """A text as the model reads it, with offsets: a pair, the longer sentence cut first, or one text.
-
-    Args:
-        tokenizer: a fast one, which knows where its tokens come from.
-        premise: the first part, or the only one.
-        hypothesis: the second part; None: there is none.
-        max_length: tokens, special ones included.
+    """A pair, the longer sentence truncated first, or one text (`hypothesis` None), as the model reads it.
 
     Raises:
         ValueError: the tokenizer is not a fast one; of its kind `ModelError`: it panics over this text.
@@ -150,24 +139,15 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str |
 
 
 def tokenize_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, ...]], max_length: int) -> list[Tokens]:
-    """`tokenize` of several texts of as many parts each, in one call of the tokenizer.
-
-    Args:
-        tokenizer: a fast one.
-        texts: (text,) or (premise, hypothesis), at least one.
-        max_length: tokens.
-
-    Raises:
-        ValueError: the tokenizer is not a fast one; of its kind `ModelError`: it panics over a text.
-    """
+    """`tokenize` of several texts, each (text,) or each (premise, hypothesis), in one call of the tokenizer."""
     if len(texts) > 1 and not all(map(all, texts)):  # an empty part is none to a tokenizer, but not within a list
         return [tokens for text in texts for tokens in tokenize_all(tokenizer, [text], max_length)]
     if len(texts) == 1:
-        encoded = _encoded(tokenizer, texts[0], max_length)
+        encoded = _encode(tokenizer, texts[0], max_length)
         for name in list(encoded):
             encoded[name] = [encoded[name]]
     else:
-        encoded = _encoded(tokenizer, [list(part) for part in zip(*texts, strict=True)], max_length)
+        encoded = _encode(tokenizer, [list(part) for part in zip(*texts, strict=True)], max_length)
     offsets = encoded.pop("offset_mapping")
     read = []
     for row, parts in enumerate(texts):
@@ -181,7 +161,7 @@ def tokenize_all(tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, 
     return read
 
 
-def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], max_length: int) -> Any:
+def _encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], max_length: int) -> Any:
     """Ids with offsets, cut to `max_length`, of one text or of several."""
     if not tokenizer.is_fast:
         raise ValueError(f"{type(tokenizer).__name__} does not say where its tokens come from; a fast tokenizer does")
@@ -192,13 +172,8 @@ def _encoded(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Any], max_lengt
 def units(tokens: Tokens, level: Level, given: Spans | None = None) -> Units:
     """The players of a text: its words, the pieces that were read, its sentences, or spans.
 
-    Args:
-        tokens: the text.
-        level: which of them.
-        given: for "span", (start, end) in characters for each part of the text; what no span covers always stays.
-
-    Raises:
-        ValueError: spans that overlap, are empty or lie outside of the text.
+    Spans are `given` as (start, end) in characters, for each part of the text; what no span covers always stays. A
+    span that is empty, overlaps another or lies outside of the text is a ValueError.
     """
     if level == "token":
         return _pieces(tokens)
@@ -206,38 +181,35 @@ def units(tokens: Tokens, level: Level, given: Spans | None = None) -> Units:
     owners = _owners(spans, zip(tokens.offsets, tokens.sides, strict=True))
     read = Counter(owners)
     whole = Counter(_owners(spans, tokens.uncut)) if tokens.is_cut else read
-    words = range(sum(map(len, spans)))
-    cut: dict[str, Any] = {
-        "truncated": tuple(i for i in words if whole[i] and not read[i]),
-        "shortened": tuple(i for i in words if 0 < read[i] < whole[i]),
-        "silent": tuple(i for i in words if not whole[i]),
-    }
     names = tuple(text[a:b] for text, words_of in zip(tokens.texts, spans, strict=True) for a, b in words_of)
     sides = tuple(side for side, words_of in zip(sides_of(tokens.texts), spans, strict=True) for _ in words_of)
-    return Units(names, sides, torch.tensor(owners), **cut, spans=level == "span")
+    return Units(
+        names,
+        sides,
+        torch.tensor(owners),
+        truncated=tuple(i for i in range(len(names)) if whole[i] and not read[i]),
+        shortened=tuple(i for i in range(len(names)) if 0 < read[i] < whole[i]),
+        silent=tuple(i for i in range(len(names)) if not whole[i]),
+        spans=level == "span",
+    )
 
 
 def _split(texts: Sequence[str], level: Level, given: Spans | None) -> list[list[Span]]:
     """Where the units of each part are."""
     if level == "span":
-        return _checked_spans(texts, given)
-    return [_sentences(text) if level == "sentence" else _spans(text) for text in texts]
+        return _check_spans(texts, given)
+    return [_sentence_spans(text) if level == "sentence" else _word_spans(text) for text in texts]
 
 
 def read_words(
     tokenizer: PreTrainedTokenizerBase, premise: str, hypothesis: str | None, max_length: int, level: Level = "word"
 ) -> tuple[dict[str, list[int]], list[int]]:
-    """Ids and masks of a text, and the player of each token, counted through its parts as read; −1 for none.
+    """Ids and masks of a text, and the player of each token: those read are numbered from 0; −1 for none.
 
-    Args:
-        tokenizer: a fast one.
-        premise: the first part, or the only one.
-        hypothesis: the second part; None: there is none.
-        max_length: tokens.
-        level: whether a player is a word, a token or a sentence.
+    Arguments as of `tokenize`; `level` says whether a player is a word, a token or a sentence.
     """
     texts = (premise,) if hypothesis is None else (premise, hypothesis)
-    encoded = _encoded(tokenizer, texts, max_length)
+    encoded = _encode(tokenizer, texts, max_length)
     offsets, sides = encoded.pop("offset_mapping"), encoded.sequence_ids()
     if level == "token":
         owners = [-1 if side is None else place for place, side in enumerate(sides)]
@@ -269,16 +241,16 @@ def _pieces(tokens: Tokens) -> Units:
     return Units(tuple(names), tuple(sides), torch.tensor(unit_of))
 
 
-def _spans(text: str) -> list[Span]:
+def _word_spans(text: str) -> list[Span]:
     """Where the words are: what `str.split` finds."""
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
-def _sentences(text: str) -> list[Span]:
+def _sentence_spans(text: str) -> list[Span]:
     """Where the sentences are: up to a word that ends in a full stop, question or exclamation mark."""
     sentences: list[Span] = []
     start: int | None = None
-    words = _spans(text)
+    words = _word_spans(text)
     for place, (a, b) in enumerate(words):
         start = a if start is None else start
         if place == len(words) - 1 or text[a:b].rstrip(_CLOSING).endswith(_ENDS):
@@ -287,16 +259,16 @@ def _sentences(text: str) -> list[Span]:
     return sentences
 
 
-def _checked_spans(texts: Sequence[str], given: Spans | None) -> list[list[Span]]:
+def _check_spans(texts: Sequence[str], given: Spans | None) -> list[list[Span]]:
     """The spans of each part in their order."""
     flat = bool(given) and all(isinstance(x, int) for x in given[0])  # type: ignore[index]  # of one text
-    listed: Any = [given] if flat and len(texts) == 1 else given
-    if listed is None or len(listed) != len(texts):
+    by_text: Any = [given] if flat and len(texts) == 1 else given
+    if by_text is None or len(by_text) != len(texts):
         raise ValueError(
             f"level = 'span' needs spans: a list of (start, end) in characters for each of {len(texts)} texts"
         )
     checked = []
-    for text, spans in zip(texts, listed, strict=True):
+    for text, spans in zip(texts, by_text, strict=True):
         ordered = sorted((int(a), int(b)) for a, b in spans)
         for k, (a, b) in enumerate(ordered):
             if not 0 <= a < b <= len(text):
@@ -315,7 +287,7 @@ def _owners(spans: Sequence[Sequence[Span]], places: Any) -> list[int]:
     owners = []
     for (a, b), side in places:
         word = -1 if side is None else _owner(spans[side], a, b)
-        owners.append(word if word < 0 or side is None else starts[side] + word)
+        owners.append(word if word < 0 else starts[side] + word)
     return owners
 
 

@@ -166,7 +166,7 @@ def _record(reading: Reading, answer: Attribution, method: str, question: Questi
         "model": reading.nli.name,
         "explains": METHODS[method].explains,
         "players": len(units.read),
-        **{name: units.listed(error) for name, error in answer.errors.items()},
+        **{name: units.vector(error) for name, error in answer.errors.items()},
         **answer.diagnostics,
         **settled,
         "trajectory": None if trajectory is None else list(zip(*units.rows(trajectory), strict=True)),
@@ -191,7 +191,7 @@ def _record(reading: Reading, answer: Attribution, method: str, question: Questi
         diagnostics["output"] = reading.outputs.kind
 
     def per_word(x: Tensor | None) -> tuple[float, ...] | None:
-        return None if x is None else units.listed(x)
+        return None if x is None else units.vector(x)
 
     fields: dict[str, Any] = {"premise": None, "hypothesis": None, **dict(zip(sides_of(texts), texts, strict=True))}
     for name in ("alpha", "field", "gate"):
@@ -205,7 +205,7 @@ def _record(reading: Reading, answer: Attribution, method: str, question: Questi
         prediction=reading.prediction,
         words=units.names,
         sides=units.sides,
-        scores=units.listed(answer.scores),
+        scores=units.vector(answer.scores),
         shapley=per_word(answer.shapley),
         banzhaf=per_word(answer.banzhaf),
         interactions=None if answer.interactions is None else units.matrix(answer.interactions),
@@ -221,7 +221,7 @@ def _unknown(reading: Reading) -> list[str]:
     units, unknown = reading.units, reading.nli.tokenizer.unk_token_id
     if unknown is None:
         return []
-    known = units.summed((reading.tokens.inputs["input_ids"][0] != unknown).float()).tolist()
+    known = units.sum((reading.tokens.inputs["input_ids"][0] != unknown).float()).tolist()
     return [units.names[i] for i, pieces in zip(units.read, known, strict=True) if not pieces]
 
 

@@ -234,7 +234,7 @@ class Reading:
             if float((path[-1] - state.spins).abs().max()) > _ARRIVED:
                 return None
             alpha = replace(state, spins=torch.stack(path)).alpha[:, 0].cpu()  # (1 + updates, heads, tokens)
-            return self.units.averaged(alpha).mean(1)
+            return self.units.mean(alpha).mean(1)
 
 
 def player_tokens(tokens: Tokens, players: Units) -> Bool[Tensor, "tokens"]:

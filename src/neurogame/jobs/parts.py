@@ -83,7 +83,7 @@ class Mark:
 
 
 class Part:
-    """One process's share of a file, open to be written; `at` says how far it is.
+    """The chunks of one process, open for appending; `at` is the last mark of the journal.
 
     Args:
         output: the file to be.
@@ -104,18 +104,19 @@ class Part:
         with ExitStack() as files, ExitStack() as undo:
             self._log = files.enter_context(_open(self.journal, new=not self.resume))
             _lock(self._log, self.path)
-            job, self.at, end = _last(self.journal)
+            job, self.at, end = _read_journal(self.journal)
             if job is None:
-                _check_torn(self.journal, self.path)
+                if self.path.exists() and self.path.stat().st_size:  # no chunk is written before the job
+                    raise PartError(f"{self.journal} is no journal of ours, or of a part that was lost; {_OR_DELETE}")
                 undo.callback(self.discard)
             self._data = files.enter_context(_open(self.path, new=not self.resume))
-            self._begin(job, end)
+            self._continue(job, end)
             undo.pop_all()
             self._files = files.pop_all()
         return self
 
-    def _begin(self, job: Mapping[str, Any] | None, end: int) -> None:
-        """Behind what is complete, if it is of the same job."""
+    def _continue(self, job: Mapping[str, Any] | None, end: int) -> None:
+        """Seek to the end of what is complete, if it is of the same job; truncate what is behind it."""
         if job is not None and job != self.job:
             raise PartError(f"{self.path} was begun with {_differences(job, self.job)}; {_OR_DELETE}")
         if self.source and self.at.source not in ("", self.source) and not self.at.damaged:
@@ -135,7 +136,7 @@ class Part:
         self._files.close()
 
     def write(self, mark: Mark, data: bytes) -> None:
-        """Add a chunk; when this returns it is on disk, and counts."""
+        """Append a chunk; when this returns, chunk and journal are on disk."""
         mark = replace(mark, size=self.at.size + len(data), source=self.source)
         with self._writing():
             _write(self._data, data)
@@ -143,12 +144,12 @@ class Part:
         self.at = mark
 
     def suspend(self) -> None:
-        """Record that the source is damaged behind the last chunk: a repaired one may differ, and still be resumed."""
+        """Record that the source is damaged behind the last chunk: a repaired source may differ from there on."""
         if self.at != Mark():
             self.write(replace(self.at, damaged=True), b"")
 
     def discard(self) -> None:
-        """Delete part and journal: the source cannot be used, or cannot be read again."""
+        """Delete part and journal."""
         self.path.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
 
@@ -163,7 +164,7 @@ class Part:
 
 _OR_DELETE = "choose another name for the output, or delete it"
 _BEGINNING = b'{"version": "'  # of every journal
-_JOINED = ".joined"  # what is put together, until it gets its name
+_JOINED = ".joined"  # suffix of the temporary files of `_join`
 
 
 def begun(part: Path) -> bool:
@@ -183,7 +184,7 @@ def check(part: Path, *, resume: bool) -> None:
 
 
 def check_others(output: Path, shard: Shard) -> None:
-    """Refuse parts of another division: they and these would never make one file."""
+    """Refuse parts of a run with another number of shards."""
     ours = re.compile(re.escape(output.name) + r"(?:\.\d+-of-(\d+))?\.part\.journal")
     for path in sorted(output.parent.glob("*.part.journal")):
         match = ours.fullmatch(path.name)
@@ -194,15 +195,13 @@ def check_others(output: Path, shard: Shard) -> None:
 
 
 def finish(output: Path, count: int) -> tuple[list[Mapping[str, Any]], list[Shard]]:
-    """Give the file its name, if all its parts are complete.
+    """Join the parts under the name of the output, if all of them are complete.
 
-    A table (see `tables`) is packed of the chunks first.
-
-    Returns: what the parts have kept, if this call did it; the parts that are still missing.
+    Returns: the counts that the parts have kept, if this call joined them; the parts that are still missing.
     """
     shards = [Shard(number, count) for number in range(1, count + 1)]
     try:
-        logs = [_last(_journal(shard.path(output)))[:2] for shard in shards]
+        logs = [_read_journal(_journal(shard.path(output)))[:2] for shard in shards]
         missing = [shard for shard, (_, mark) in zip(shards, logs, strict=True) if not mark.ended]
         if output.exists():
             _check_ours(output, logs)
@@ -224,7 +223,7 @@ def finish(output: Path, count: int) -> tuple[list[Mapping[str, Any]], list[Shar
 
 
 def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
-    """The chunks of all parts in their order, in a file of our own, which then gets its name."""
+    """Write the chunks of all parts in their order to a temporary file, pack a table, rename it to the output."""
     if len(paths) == 1 and not tables.is_table(output):
         paths[0].rename(output)
         sync(output.parent)
@@ -234,7 +233,7 @@ def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
     try:
         with ExitStack() as stack:
             files = [stack.enter_context(path.open("rb")) for path in paths]
-            marks = [_marks(_journal(path)) for path in paths]
+            marks = [_chunk_marks(_journal(path)) for path in paths]
             fresh.unlink(missing_ok=True)  # of a process that had our number; what it may link to stays
             out = stack.enter_context(_open(fresh, new=True))
             for chunk in range(end.chunk):
@@ -264,7 +263,7 @@ def _join(output: Path, paths: Sequence[Path], end: Mark) -> None:
 
 
 def _check_ours(output: Path, logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
-    """Refuse to touch an existing file unless these parts have made it."""
+    """Refuse an existing output unless it was made of these parts."""
     marks = [mark for job, mark in logs if job is not None]
     ours = all(mark.ended for mark in marks)
     if ours and len(marks) == len(logs):
@@ -280,7 +279,7 @@ def _check_ours(output: Path, logs: Sequence[tuple[dict[str, Any] | None, Mark]]
 
 
 def _check_alike(output: Path, shards: Sequence[Shard], logs: Sequence[tuple[dict[str, Any] | None, Mark]]) -> None:
-    """Parts of one job over one source."""
+    """Refuse parts of different jobs, or of different sources."""
     (job, end), first = logs[0], shards[0].path(output).name
     for shard, (other, mark) in zip(shards, logs, strict=True):
         if other != job:
@@ -304,22 +303,23 @@ def _line(content: Mapping[str, Any]) -> bytes:
 
 
 def _lines(journal: Path) -> Iterator[tuple[Any, int]]:
-    """The lines of a journal and where they end; one that was cut off, and what follows it, is none."""
-    end = 0
+    """The lines of a journal and the offsets of their ends, up to a line that was not written whole."""
     with journal.open("rb") as file:
-        for line in file:
-            end += len(line)
+        if not _BEGINNING.startswith(file.read(len(_BEGINNING))):  # it may be cut off even there
+            raise PartError(f"{journal} is no journal of ours; {_OR_DELETE}")
+        file.seek(0)
+        while line := file.readline():
             try:
                 content = json.loads(line) if line.endswith(b"\n") else None
             except ValueError:
                 return
             if not isinstance(content, dict):
                 return
-            yield content, end
+            yield content, file.tell()
 
 
-def _marks(journal: Path) -> Iterator[Mark]:
-    """Those of the chunks; the first line is the job."""
+def _chunk_marks(journal: Path) -> Iterator[Mark]:
+    """The mark of each chunk; the first line is the job."""
     marks = (_mark(content, journal) for content, _ in islice(_lines(journal), 1, None))
     return (mark for mark in marks if not (mark.ended or mark.damaged))
 
@@ -331,27 +331,16 @@ def _mark(content: Mapping[str, Any], journal: Path) -> Mark:
         raise PartError(f"{journal} is no journal that can be read here; {_OR_DELETE}") from None
 
 
-def _check_torn(journal: Path, part: Path) -> None:
-    """A journal without a job is the beginning of one that was never written whole, or not ours to overwrite."""
-    with journal.open("rb") as file:
-        beginning = file.read(len(_BEGINNING))
-    whole = part.exists() and part.stat().st_size > 0  # no chunk is written before the job
-    if whole or not _BEGINNING.startswith(beginning):
-        raise PartError(f"{journal} is no journal of ours, or of a part that was lost; {_OR_DELETE}")
-
-
-def _last(journal: Path) -> tuple[dict[str, Any] | None, Mark, int]:
-    """The job (None: there is none yet), the last mark, and where it ends."""
+def _read_journal(journal: Path) -> tuple[dict[str, Any] | None, Mark, int]:
+    """The job (None: there is none yet), the last mark, and the offset of its end."""
     job, mark, end = None, Mark(), 0
     for content, end in _lines(journal) if journal.exists() else ():  # noqa: B007 — the last one is used
-        if job is None and not _line(content).startswith(_BEGINNING):
-            raise PartError(f"{journal} is no journal of ours; {_OR_DELETE}")
         job, mark = (content, mark) if job is None else (job, _mark(content, journal))
     return job, mark, end
 
 
 def _differences(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    """As in: another model and another batch_size (64, now 32)."""
+    """What has changed, as in "another model and another batch_size (64, now 32)"."""
     before, now = before or {}, now or {}
     names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     shown = (f" ({before.get(name)}, now {now.get(name)})" if name != "model" else "" for name in names)
@@ -362,7 +351,7 @@ def _differences(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None
 
 
 def _open(path: Path, *, new: bool) -> IO[bytes]:
-    """To read and write, without a buffer: what could not be written is not tried again when it is closed."""
+    """Open for reading and writing, unbuffered: closing does not retry a write that failed; links are not followed."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | (os.O_EXCL if new else 0)
     try:
         return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666), "r+b", buffering=0)
@@ -375,7 +364,7 @@ def _open(path: Path, *, new: bool) -> IO[bytes]:
 
 
 def _write(file: IO[bytes], data: bytes, *, sync: bool = True) -> None:
-    """All of it, to the disk."""
+    """Write all of it, and fsync."""
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
@@ -384,7 +373,7 @@ def _write(file: IO[bytes], data: bytes, *, sync: bool = True) -> None:
 
 
 def _lock(file: IO[bytes], part: Path) -> None:
-    """One process at a time; the lock ends with it, however it ends."""
+    """Lock the journal for this process; the system releases the lock when the process ends."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -33,12 +33,12 @@ def is_damage(error: BaseException) -> bool:
 
 
 def repeatable(source: str | Path) -> bool:
-    """A file, not stdin or a pipe."""
+    """Whether a source can be read again: a file, not stdin or a pipe."""
     return str(source) != STDIN and Path(source).is_file()
 
 
 def file_digest(source: str | Path) -> str:
-    """Of the bytes of a file; "" where there is none, or it cannot be read."""
+    """BLAKE2 (hex) of the bytes of a file; "" for a pipe, or where the file cannot be read."""
     if not repeatable(source):
         return ""
     try:
@@ -63,13 +63,13 @@ class Reading:
         self.malformed: list[str] = []
 
     def __iter__(self) -> Iterator[Rows]:
-        while taken := list(islice(self._source, self._size)):
-            faulty = [row for row in taken if isinstance(row, Malformed)]
+        while chunk := list(islice(self._source, self._size)):
+            faulty = [row for row in chunk if isinstance(row, Malformed)]
             if faulty and faulty[-1].is_end:  # no malformed row: an unknown number of rows is missing
                 raise DamagedSourceError(
                     f"{faulty[-1]}; rows before it are kept, --resume continues once it is repaired"
                 )
-            for row in taken:
+            for row in chunk:
                 if isinstance(row, Pair):
                     self._hash(row.premise, row.hypothesis, row.label, row.extras)
                 elif isinstance(row, Text):
@@ -78,10 +78,10 @@ class Reading:
                     self._hash(row.line, row.reason)
             self.malformed += map(str, faulty[: _SHOWN - len(self.malformed)])
             self.chunks += 1
-            self.rows += len(taken)
-            self.pairs += sum(isinstance(row, Pair | Text) for row in taken)
+            self.rows += len(chunk)
+            self.pairs += sum(isinstance(row, Pair | Text) for row in chunk)
             self.malformed_count += len(faulty)
-            yield taken
+            yield chunk
 
     def _hash(self, *content: object) -> None:
         self._digest.update(repr(content).encode("utf-8", "surrogatepass"))
@@ -94,16 +94,10 @@ class Reading:
         seen: Callable[[Rows], object] = lambda _: None,
         skipped: Callable[[Rows], object] = lambda _: None,
     ) -> Iterator[Rows]:
-        """The chunks of a part that it does not have yet; those before them are read and compared with its journal.
+        """The chunks that a part does not have yet, each to be written, with `mark`, before the next is read.
 
-        Args:
-            part: open; `write` the chunk, with `mark`, before the next is asked for.
-            shard: which chunks are the part's.
-            seen: called with every chunk, those of other parts included.
-            skipped: called with every chunk that the part has.
-
-        Raises:
-            PartError: the rows are not those that the part was begun with.
+        The rows before them are compared with its journal: PartError if they differ. `seen` is called with every chunk,
+        those of other parts included, `skipped` with every chunk that the part has.
         """
         start = part.at
         for rows in self:
@@ -118,7 +112,7 @@ class Reading:
             raise PartError(f"{part.path} was begun with another source: it had more than {self.rows} rows")
 
     def mark(self, *, ended: bool = False, **kept: Any) -> Mark:
-        """The place behind the last chunk that was read; `kept` are counts that a resumed run needs."""
+        """The journal's mark for the last chunk that was read; `kept` are counts that a resumed run needs."""
         last = self.chunks if ended else self.chunks - 1
         return Mark(last, self.rows, self._digest.hexdigest(), kept=kept, ended=ended)
 
@@ -138,14 +132,14 @@ def fingerprint(nli: Classifier) -> str:
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Without where it lies, and what wrote it."""
+    """A configuration without its path and the version that wrote it."""
     left_out = ("_name_or_path", "transformers_version")
     kept = {name: value for name, value in config.items() if name not in left_out}
     return {name: _settings(value) if isinstance(value, dict) else value for name, value in kept.items()}
 
 
 def _words(tokenizer: Any) -> dict[str, Any]:
-    """All of a tokenizer but the options of its last call; of one in Python its words."""
+    """A fast tokenizer without the options of its last call; of a slow one the vocabulary."""
     if not hasattr(tokenizer, "backend_tokenizer"):
         return dict(tokenizer.get_vocab())
     return {**json.loads(tokenizer.backend_tokenizer.to_str()), "truncation": None, "padding": None}

@@ -35,15 +35,9 @@ class Chunks:
         self.metadata, self.types = metadata, types or {}
 
     def message(self, header: Mapping[str, str | None], rows: Sequence[Mapping[str, Any]], *, first: bool) -> bytes:
-        """A chunk.
+        """A chunk; the first one begins with the schema. A value that does not fit its column is a ValueError.
 
-        Args:
-            header: name → type ("double" …) of each column; None: as in the source.
-            rows: name → value; a name that is missing is null.
-            first: whether the schema comes before it.
-
-        Raises:
-            ValueError: a value does not fit the type of its column.
+        `header` is name → type ("double" …), None for that of the source; a name that a row lacks is null.
         """
         import pyarrow as pa
 
@@ -61,7 +55,7 @@ class Chunks:
 
 
 def _text(value: Any) -> str | None:
-    """A column without a type: text as it is, the rest as JSON."""
+    """A value of a column without a type: text as it is, anything else as JSON."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json_of(value)
@@ -80,14 +74,7 @@ def lists(**entries: str) -> dict[str, Any]:
 
 
 def pack(stream: Path, goal: Path, kind: str, rows: str) -> None:
-    """Make a file of the chunks.
-
-    Args:
-        stream: the chunks in their order.
-        goal: the file to write.
-        kind: ".parquet" or ".arrow".
-        rows: digest of the rows of the source.
-    """
+    """Make a file (`kind` ".parquet" or ".arrow") of the chunks in `stream`; `rows`: digest of the source's rows."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -96,12 +83,12 @@ def pack(stream: Path, goal: Path, kind: str, rows: str) -> None:
         schema = chunks.schema.with_metadata({**(chunks.schema.metadata or {}), _ROWS: rows})
         make = parquet.ParquetWriter if kind == ".parquet" else pa.ipc.new_file
         with make(sink, schema) as out:
-            for table in _grouped(chunks, schema):
+            for table in _row_groups(chunks, schema):
                 out.write_table(table)
 
 
-def _grouped(batches: Any, schema: Any) -> Iterator[Any]:
-    """Several chunks together: small row groups are slow to read."""
+def _row_groups(batches: Any, schema: Any) -> Iterator[Any]:
+    """Tables of several chunks each: small row groups are slow to read."""
     import pyarrow as pa
 
     stream = iter(batches)

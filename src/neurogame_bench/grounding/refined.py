@@ -88,7 +88,7 @@ def plain_sampling(nli: NLI, pair: Pair, target: str, passes: int, seed: int) ->
     C = draw([n], 2 * pairs, "shapley", generator=torch.Generator().manual_seed(seed))[0, :pairs]
     ends = v(torch.tensor([[False], [True]]).expand(2, n))
     phi, _ = residual_shapley(C, v(C) - v(~C), float(ends[1] - ends[0]))
-    return reading.units.listed(phi)
+    return reading.units.vector(phi)
 
 
 def summary(rows: Sequence[Record]) -> Record:

@@ -1,21 +1,13 @@
 """Fragments of English: pairs of plain sentences whose labels follow from what they mean, by phenomenon.
 
-As in the toy language (`neurogame.data.grammar`), a form is a template with a truth condition over a small set of
-worlds, and the label of a pair is the relation of the worlds P and H in which premise and hypothesis are true:
-
-    entailment  P ⊆ H        contradiction  P ∩ H = ∅        neutral  otherwise.
-
-Conventions:
+Made of forms with truth conditions, as the toy language is; see `neurogame.data.forms`. Conventions:
 - "the cook" is the same one cook in premise and hypothesis, and names name one person each;
 - every noun phrase under a quantifier denotes something: "every cook sang" entails "at least one cook sang";
 - a sentence that careful people read in several ways (bare numerals, "or", "some", presuppositions of a hypothesis)
   has all these readings, and a pair is used only if its label is the same under each;
 - otherwise meaning is literal: what a sentence suggests but does not say is neutral.
 
-No shortcuts: pairs of forms are weighted such that each form occurs equally often with each label on either side
-(see `neurogame.data.forms.balance`), and the words are drawn independently of the label.
-
-Held out for dev and test: a fifth of the words of every class that is large enough (`lexicon`), and the forms marked
+Held out for dev and test: a fifth of the words of every class that is large enough (`words`), and the forms marked
 in the tables; training pairs have neither.
 
 Of the constructions that HANS tests, with other words and other sentences: exchanged subject and object, passives,
@@ -24,10 +16,10 @@ unless, or, verbs of saying and adverbs are covered. Not covered, on purpose: a 
 that takes a clause (NP/S), reduced relatives in the past participle, and objects that turn out to be subjects (NP/Z).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache, partial
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 from zlib import crc32
 
 from neurogame.data.forms import Balance, Draw, Form, balance, draw_pairs, sentence
@@ -52,18 +44,7 @@ _ROUNDS = 150
 
 
 @cache
-def _tables(phenomenon: str, held_words: bool, held_forms: bool) -> Mapping[str, list[tuple[Fragment, Any, Any]]]:
-    """Label → the fragments that have pairs of this label, each with its pairs of forms and cumulative weights."""
-    tables: dict[str, list[tuple[Fragment, Any, Any]]] = {label: [] for label in LABELS}
-    for index, fragment in enumerate(parts(phenomenon, held_words)):
-        weighted = _balanced(phenomenon, index, held_forms)
-        for label in set(weighted.labels):
-            tables[label].append((fragment, *weighted.of(label)))
-    return tables
-
-
-@cache
-def _balanced(phenomenon: str, index: int, held_forms: bool) -> Balance:
+def _weights(phenomenon: str, index: int, held_forms: bool) -> Balance:
     """The weights of a fragment's pairs of forms: of those in training, or of those with a form that is held out."""
     language = parts(phenomenon)[index].language
 
@@ -126,27 +107,21 @@ def probe(name: str) -> PairDataset:
         raise DataError(f"probe {name!r} is unknown; allowed: {', '.join(PROBES)}")
     phenomenon, names = PROBES[name]
     groups = [("words", label, phenomenon, fragment) for fragment in names for label in LABELS]
-    pairs = draw_pairs(
-        PROBE_SIZE, crc32(name.encode()), groups, _probe_pair, "no pair of {name}", partial(_fits, "test")
-    )
+    pairs = draw_pairs(PROBE_SIZE, crc32(name.encode()), groups, _pair, "no pair of {name}", partial(_fits, "test"))
     return PairDataset(pairs, f"fragments/probe_{name}", "generated").shuffled(0)
 
 
 def _fits(part: str, pair: Pair) -> bool:
-    """Whether a pair says something, and is of that part: its text decides between dev and test, so they never meet."""
+    """Whether the sentences differ, and the pair is of this part: a hash of its text decides between dev and test."""
     side = ("dev", "test")[crc32(f"{pair.premise} {pair.hypothesis}".encode()) % 2]
     return pair.premise != pair.hypothesis and part in ("train", side)
 
 
-def _pair(held: str, label: str, phenomenon: str, draw: Draw) -> Pair:
-    return _probe_pair(held, label, phenomenon, None, draw)
-
-
-def _probe_pair(held: str, label: str, phenomenon: str, only: str | None, draw: Draw) -> Pair:
+def _pair(draw: Draw, held: str, label: str, phenomenon: str, only: str | None = None) -> Pair:
     """A pair of a phenomenon, or of one of its fragments."""
-    tables = _tables(phenomenon, held in ("words", "both"), held in ("forms", "both"))[label]
-    fragment, cells, cumulative = draw.one([table for table in tables if only in (None, table[0].name)])
-    premise, hypothesis = cells[draw.place(cumulative)]
+    options = _options(phenomenon, label, held in ("words", "both"), held in ("forms", "both"))
+    fragment, weighted = draw.one([option for option in options if only in (None, option[0].name)])
+    premise, hypothesis = weighted.draw(label, draw)
     words = fragment.language.words(draw)
     text = sentence(premise, words)
     if fragment.tense and draw.chance(ASIDE):
@@ -159,3 +134,11 @@ def _probe_pair(held: str, label: str, phenomenon: str, only: str | None, draw: 
         "held": held,
     }
     return Pair(text, sentence(hypothesis, words), label, extras)
+
+
+@cache
+def _options(phenomenon: str, label: str, held_words: bool, held_forms: bool) -> list[tuple[Fragment, Balance]]:
+    """The fragments of a phenomenon that have pairs with this label, and their weights."""
+    fragments = parts(phenomenon, held_words)
+    weights = (_weights(phenomenon, index, held_forms) for index in range(len(fragments)))
+    return [option for option in zip(fragments, weights, strict=True) if label in option[1].by_label]

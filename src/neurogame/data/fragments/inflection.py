@@ -24,14 +24,7 @@ class Verb:
     @classmethod
     @cache
     def of(cls, phrase: str) -> "Verb":
-        """From the base form and what follows it, such as "lock the door".
-
-        Args:
-            phrase: the verb in its base form, then the rest of the phrase.
-
-        Returns:
-            All its forms, by the rules of spelling or the list of irregular verbs.
-        """
+        """All forms of a phrase such as "lock the door", by the rules of spelling or the list of irregular verbs."""
         base, space, rest = phrase.partition(" ")
         past, done = _STRONG[base].split("/") if base in _STRONG else (_past(base),) * 2
         third = "has" if base == "have" else "is" if base == "be" else _with_s(base)
@@ -60,14 +53,7 @@ def _with_s(word: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """The plural of a noun; of a phrase with "of", that of its first word ("pieces of furniture").
-
-    Args:
-        noun: a noun in the singular, perhaps with words before it ("musical instrument").
-
-    Returns:
-        The noun in the plural.
-    """
+    """The plural of a noun ("musical instruments"); of a phrase with "of" that of its head ("pieces of furniture")."""
     head, of, rest = noun.partition(" of ")
     before, space, last = head.rpartition(" ")
     return before + space + (_PLURALS.get(last) or _with_s(last)) + of + rest

@@ -12,9 +12,9 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from neurogame.data.form_tables import crowds, expand_quantifiers, table
-from neurogame.data.forms import Draw, Form, Language, World, relations, worlds
-from neurogame.data.fragments.recipes import fill, persons
+from neurogame.data.form_tables import read_section, table
+from neurogame.data.forms import Draw, Form, Language, World, relations
+from neurogame.data.fragments.recipes import Vocabulary, fill
 from neurogame.data.fragments.words import read_tables, words
 
 TABLES = read_tables("forms.toml")
@@ -39,42 +39,30 @@ class Fragment:
 
 @cache
 def parts(phenomenon: str, held: bool = False) -> tuple[Fragment, ...]:
-    """The fragments of a phenomenon.
-
-    Args:
-        phenomenon: a section of `forms.toml`.
-        held: with the words kept for dev and test instead of those of training. The forms are the same.
-
-    Returns:
-        Forms with truth conditions, worlds and words.
-    """
+    """The fragments of a phenomenon (a section of `forms.toml`), with the words of training or with those held out."""
     sections = TABLES[phenomenon]
     return tuple(_fragment(name, sections[spec.get("like", name)] | spec, held) for name, spec in sections.items())
 
 
 def _fragment(name: str, spec: Mapping[str, Any], held: bool) -> Fragment:
     tense = spec.get("tense", "past")
-    lines = spec["forms"]
-    if "nouns" in spec:
-        lines = expand_quantifiers(lines, spec["nouns"], spec["ends"], SHARES)
-        possible = crowds(spec["nouns"].values(), spec["ends"].values(), spec["needed"], spec.get("most", 3))
-    else:
-        possible = worlds(spec["worlds"], spec.get("axiom", "True"), spec.get("values", 2))
-    forms, doubled = _with_fact(lines, possible, spec.get("beside") or _STATES.get(tense, ""), spec.get("end", ""))
+    lines, possible = read_section(spec, SHARES)
+    forms, doubled = _add_fact(lines, possible, spec.get("beside") or _STATES.get(tense, ""), spec.get("end", ""))
     states = words("moods + where", held)
 
     def words_of(draw: Draw) -> Mapping[str, object]:
-        chosen = fill(spec["words"], RECIPES, draw, held)
-        taken = " ".join(str(value) for value in chosen.values())
-        person = persons(draw, held, 1)[0]
-        while person.split()[-1] in taken:
-            person = persons(draw, held, 1)[0]
-        return {"who": person, "how": draw.one([state for state in states if state not in taken]), **chosen}
+        vocabulary = Vocabulary(draw, held)
+        chosen = fill(spec["words"], RECIPES, vocabulary)
+        used = " ".join(str(value) for value in chosen.values())
+        (person,) = vocabulary.persons(1)
+        while person.split()[-1] in used:
+            (person,) = vocabulary.persons(1)
+        return {"who": person, "how": draw.one([state for state in states if state not in used]), **chosen}
 
     return Fragment(name, Language(forms, doubled, words_of, spread=True), tense)
 
 
-def _with_fact(
+def _add_fact(
     lines: str, possible: tuple[World, ...], beside: str, end: str
 ) -> tuple[tuple[Form, ...], tuple[World, ...]]:
     """The forms of a table and those with the fact beside them, and the worlds with and without it."""
@@ -83,30 +71,30 @@ def _with_fact(
     yes, no = (named[1] if named else beside).split(" | ")
     facts = (Form(yes, "beside", weight=FACT), Form(no, "not beside", weight=FACT))
     if named:
-        forms = tuple(_exhaustive(form) if _ALONE.match(form.template) else form for form in forms)
+        forms = tuple(_make_exhaustive(form) if _ALONE.match(form.template) else form for form in forms)
     joined = tuple(
-        _joined(form, fact)
+        _join(form, fact)
         for form, fact in product(forms, facts)
         if "p" in form.sides and ". " not in form.template and not (named and _ALONE.match(form.template))
     )
     doubled = tuple({**world, "beside": truth} for world in possible for truth in (0, 1))
-    return (*forms, *facts, *joined, *_restated(forms + facts, doubled)), doubled
+    return (*forms, *facts, *joined, *_restate(forms + facts, doubled)), doubled
 
 
-def _exhaustive(form: Form) -> Form:
+def _make_exhaustive(form: Form) -> Form:
     """A cleft may say that nobody else did it; then it is about another person's doing it too."""
     readings = tuple(f"({reading}) and not beside" for reading in (form.holds, *form.as_premise))
     return replace(form, as_premise=form.as_premise + readings)
 
 
-def _joined(form: Form, fact: Form) -> Form:
+def _join(form: Form, fact: Form) -> Form:
     """A premise of two sentences."""
     holds, *readings = (f"({reading}) and {fact.holds}" for reading in (form.holds, *form.as_premise))
     text = f"{form.template}. {fact.template}"
     return Form(text, holds, as_premise=tuple(readings), tied=form.tied, sides="p", held=form.held, weight=FILLER)
 
 
-def _restated(forms: tuple[Form, ...], possible: tuple[World, ...]) -> tuple[Form, ...]:
+def _restate(forms: tuple[Form, ...], possible: tuple[World, ...]) -> tuple[Form, ...]:
     """Hypotheses for the premises that have no entailed or no contradicted one among the forms of training."""
     labels = relations(Language(forms, possible, lambda _: {}), lambda p, h: p.held >= h.held)
     templates = {form.template for form in forms}

@@ -31,170 +31,179 @@ from neurogame.data.fragments.words import ENGLISH, KINDS, VERBS, WIDER, known_n
 Words = dict[str, Any]
 
 
-def persons(draw: Draw, held: bool, count: int) -> list[Phrase]:
-    """Different people, by name or by what they do."""
-    people, names = draw.several(words("people", held), count), draw.several(words("names", held), count)
+class Vocabulary:
+    """Random choices among the words of training, or among those held out for dev and test."""
 
-    def person(i: int) -> str:
-        if draw.chance(0.45):
-            return names[i]
-        return f"the {draw.one(words('manners', held)) + ' ' if draw.chance(0.2) else ''}{people[i]}"
+    def __init__(self, draw: Draw, held: bool) -> None:
+        self.draw, self.held = draw, held
 
-    return [Phrase(person(i)) for i in range(count)]
+    def one(self, classes: str) -> str:
+        """A word of these classes; see `words`."""
+        return self.draw.one(words(classes, self.held))
 
+    def several(self, classes: str, count: int) -> list[str]:
+        """`count` different words of these classes."""
+        return self.draw.several(words(classes, self.held), count)
 
-def _groups(draw: Draw, held: bool, count: int, several: float) -> list[Phrase]:
-    nouns = draw.several(words("people", held), count)
-    return [Phrase(plural(noun), is_plural=True) if draw.chance(several) else Phrase(noun) for noun in nouns]
+    def verb(self, classes: str) -> Verb:
+        """A verb of these classes with its forms."""
+        return Verb.of(self.one(classes))
 
+    def persons(self, count: int) -> list[Phrase]:
+        """Different people, by name or by what they do."""
+        people, names = self.several("people", count), self.several("names", count)
 
-def _adjunct(draw: Draw, held: bool) -> str:
-    return " " + draw.one(words(draw.one(("when", "where")), held)) if draw.chance(0.4) else ""
+        def person(i: int) -> str:
+            if self.draw.chance(0.45):
+                return names[i]
+            return f"the {self.one('manners') + ' ' if self.draw.chance(0.2) else ''}{people[i]}"
 
-
-def fill(recipe: str, recipes: Mapping[str, str], draw: Draw, held: bool) -> Words:
-    """The words of a pair.
-
-    Args:
-        recipe: see the module.
-        recipes: those that it may name.
-        draw: where the choices come from.
-        held: with the words kept for dev and test, or those of training.
-
-    Returns:
-        Slot → word, phrase or verb.
-    """
-    bound: Words = {}
-    _follow(recipe, recipes, draw, held, bound)
-    return {name: value for name, value in bound.items() if not name.startswith("(")}
+        return [Phrase(person(i)) for i in range(count)]
 
 
-def _follow(recipe: str, recipes: Mapping[str, str], draw: Draw, held: bool, bound: Words) -> None:
-    for step in recipe.split("; "):
-        targets, is_draw, source = step.partition(" = ")
-        if is_draw:
-            names = targets.split()
-            values = _values(source, len(names), draw, held, bound)
-            for name, value in zip(names, values, strict=True):
-                _bind(name, value, source.partition(" ")[0] in VERBS, draw, bound)
-        elif step in recipes:
-            _follow(recipes[step], recipes, draw, held, bound)
-        else:
-            bound |= STEPS[step](draw, held)
+def fill(recipe: str, recipes: Mapping[str, str], vocabulary: Vocabulary) -> Words:
+    """Slot → word, phrase or verb, by a recipe (see the module), which may name some of `recipes`."""
+    filling = _Filling(recipes, vocabulary)
+    filling.follow(recipe)
+    return {name: value for name, value in filling.slots.items() if not name.startswith("(")}
 
 
-def _values(source: str, count: int, draw: Draw, held: bool, bound: Words) -> list[Any]:
-    match source.split():
-        case ["persons"]:
-            return persons(draw, held, count)
-        case ["groups", several]:
-            return _groups(draw, held, count, float(several))
-        case ["adjunct"]:
-            return [_adjunct(draw, held)]
-        case ["plural", name]:
-            return [plural(bound[name])]
-        case ["the", name]:
-            return [f"the {draw.one(known_nouns(bound[name], held))}"]
-        case [name] if name in bound:
-            filled = {name.strip("()"): value for name, value in bound.items()}
-            return [bound[name].format(**filled)]
-        case [name, number] if number in bound:
-            return [words(name, held)[bound[number]]]
-    return _choose(source, count, draw, held, bound)
+class _Filling:
+    """The slots that a recipe has filled so far."""
+
+    def __init__(self, recipes: Mapping[str, str], vocabulary: Vocabulary) -> None:
+        self.recipes, self.vocabulary, self.draw = recipes, vocabulary, vocabulary.draw
+        self.slots: Words = {}
+
+    def follow(self, recipe: str) -> None:
+        """Take the steps of a recipe."""
+        for step in recipe.split("; "):
+            targets, is_draw, source = step.partition(" = ")
+            if is_draw:
+                names = targets.split()
+                for name, value in zip(names, self._values(source, len(names)), strict=True):
+                    self._bind(name, value, source.partition(" ")[0] in VERBS)
+            elif step in self.recipes:
+                self.follow(self.recipes[step])
+            else:
+                self.slots |= STEPS[step](self.vocabulary)
+
+    def _values(self, source: str, count: int) -> list[Any]:
+        slots, held = self.slots, self.vocabulary.held
+        match source.split():
+            case ["persons"]:
+                return self.vocabulary.persons(count)
+            case ["groups", share]:
+                nouns = self.vocabulary.several("people", count)
+                return [
+                    Phrase(plural(x), is_plural=True) if self.draw.chance(float(share)) else Phrase(x) for x in nouns
+                ]
+            case ["adjunct"]:
+                return [" " + self.vocabulary.one(self.draw.one(("when", "where"))) if self.draw.chance(0.4) else ""]
+            case ["plural", name]:
+                return [plural(slots[name])]
+            case ["the", name]:
+                return [f"the {self.draw.one(known_nouns(slots[name], held))}"]
+            case [name] if name in slots:
+                return [slots[name].format(**{name.strip("()"): value for name, value in slots.items()})]
+            case [name, number] if number in slots:
+                return [words(name, held)[slots[number]]]
+        return self._choose(source, count)
+
+    def _choose(self, source: str, count: int) -> list[Any]:
+        if limits := re.fullmatch(r"(?:(\w+)\+)?(\d+)\.\.(\d+)", source):
+            return [self.draw.one(range(self.slots.get(limits[1], 0) + int(limits[2]), int(limits[3]) + 1))]
+        if source.startswith("@"):
+            source = self.slots[source[1:]]
+        if " | " in source:
+            source = source.split(" | ")[0 if self.draw.chance(0.5) else 1]
+        if "," in source:
+            return [self.draw.one(source.split(","))]
+        options = words(source, self.vocabulary.held)
+        if len(options) < count:  # held-out colours, and cities, for which the published sets have colours too
+            options = words("colours", None)
+        return self.draw.several(options, count)
+
+    def _bind(self, target: str, value: Any, is_verb: bool) -> None:
+        separator = next((mark for mark in ":|/" if mark in target), None)
+        if separator is None:
+            self.slots[target] = Verb.of(value.replace("_", " ")) if is_verb and not target.startswith("(") else value
+            return
+        parts = value.split(separator)
+        if separator == "/" and not self.draw.chance(0.5):
+            parts.reverse()
+        for name, part in zip(target.split(separator), parts, strict=True):
+            self._bind(name, part, is_verb)
 
 
-def _choose(source: str, count: int, draw: Draw, held: bool, bound: Words) -> list[Any]:
-    if limits := re.fullmatch(r"(?:(\w+)\+)?(\d+)\.\.(\d+)", source):
-        return [draw.one(range(bound.get(limits[1], 0) + int(limits[2]), int(limits[3]) + 1))]
-    if source.startswith("@"):
-        source = bound[source[1:]]
-    if " | " in source:
-        source = source.split(" | ")[0 if draw.chance(0.5) else 1]
-    if "," in source:
-        return [draw.one(source.split(","))]
-    options = words(source, held)
-    if len(options) < count:  # held-out colours, and cities, for which the published sets have colours too
-        options = words("colours", None)
-    return draw.several(options, count)
-
-
-def _bind(target: str, value: Any, is_verb: bool, draw: Draw, bound: Words) -> None:
-    separator = next((mark for mark in ":|/" if mark in target), None)
-    if separator is None:
-        bound[target] = Verb.of(value.replace("_", " ")) if is_verb and not target.startswith("(") else value
-        return
-    parts = value.split(separator)
-    if separator == "/" and not draw.chance(0.5):
-        parts.reverse()
-    for name, part in zip(target.split(separator), parts, strict=True):
-        _bind(name, part, is_verb, draw, bound)
-
-
-def _counted(draw: Draw, held: bool) -> Words:
+def _deeds(vocabulary: Vocabulary) -> Words:
     """What people did, or what became of things."""
-    if draw.chance(0.5):
-        noun = draw.one(words("people", held))
-        many = one = Verb.of(draw.one(words("acts", held))).past
+    if vocabulary.draw.chance(0.5):
+        noun = vocabulary.one("people")
+        many = one = vocabulary.verb("acts").past
     else:
-        noun, end = draw.one(words("*countable + objects", held)), draw.one(words("ends", held))
+        noun, end = vocabulary.one("*countable + objects"), vocabulary.one("ends")
         many, one = end.format(was="were"), end.format(was="was")
     return {"n": noun, "ns": plural(noun), "e": many, "e_one": one}
 
 
-def _compared(draw: Draw, held: bool) -> Words:
+def _comparison(vocabulary: Vocabulary) -> Words:
     """Three people, or three things of a kind, and an adjective with its comparatives and superlative."""
-    if draw.chance(0.6):
-        three = persons(draw, held, 3)
-        forms = draw.one(words("degrees", held)).split()
+    if vocabulary.draw.chance(0.6):
+        three = vocabulary.persons(3)
+        forms = vocabulary.one("degrees").split()
     else:
-        noun, size = draw.one(words("measured", held)).split(":")
-        forms = next(entry.split() for entry in words("comparatives", held) if entry.split()[0] == size)
-        three = [Phrase(f"the {colour} {noun}") for colour in draw.several(words("which", held), 3)]
-    be, are = draw.one((("is", "are"), ("was", "were")))
+        noun, size = vocabulary.one("measured").split(":")
+        entries = map(str.split, words("comparatives", vocabulary.held))
+        forms = next(entry for entry in entries if entry[0] == size)
+        three = [Phrase(f"the {colour} {noun}") for colour in vocabulary.several("which", 3)]
+    be, are = vocabulary.draw.one((("is", "are"), ("was", "were")))
     adjective = {name: form.replace("_", " ") for name, form in zip(("x", "r", "s", "most"), forms, strict=True)}
     return {**adjective, "be": be, "are": are, **dict(zip("abc", three, strict=True))}
 
 
-def _kinds(draw: Draw, held: bool) -> Words:
+def _kinds(vocabulary: Vocabulary) -> Words:
     """Two nouns of a kind, the kind or what is above it, and what is done where with such things."""
+    draw = vocabulary.draw
     kind = draw.one(KINDS)
-    x, y = draw.several(words(kind, held), 2)
+    x, y = vocabulary.several(kind, 2)
     k = WIDER.get(kind, kind) if draw.chance(0.4) else kind
-    place = draw.one(split(ENGLISH["habitats"][WIDER[kind]]) if kind in WIDER else words("stores", held))
-    (a,) = persons(draw, held, 1)
-    p, v = (Verb.of(draw.one(words(name, held))) for name in ("seen" if kind in WIDER else "bought", "done"))
+    place = draw.one(split(ENGLISH["habitats"][WIDER[kind]])) if kind in WIDER else vocabulary.one("stores")
+    (a,) = vocabulary.persons(1)
+    p, v = vocabulary.verb("seen" if kind in WIDER else "bought"), vocabulary.verb("done")
     nouns = {"x": x, "y": y, "k": k, "xs": plural(x), "ys": plural(y), "ks": plural(k)}
-    return {**nouns, "a": a, "l": place, "q": draw.one(words("large", held)), "p": p, "v": v}
+    return {**nouns, "a": a, "l": place, "q": vocabulary.one("large"), "p": p, "v": v}
 
 
-def _years(draw: Draw, held: bool) -> Words:
+def _years(vocabulary: Vocabulary) -> Words:
     """Years in which three people were born, or three places opened."""
+    draw = vocabulary.draw
     y = draw.one(range(1940, 2004))
     z = draw.one(range(y + 2, min(y + 30, 2019)))
-    a, b, c = persons(draw, held, 3)
+    a, b, c = vocabulary.persons(3)
     born = "was born"
     if draw.chance(0.4):
-        a, b, c = (Phrase(f"the {noun}") for noun in draw.several(words("employers", held), 3))
+        a, b, c = (Phrase(f"the {noun}") for noun in vocabulary.several("employers", 3))
         born = draw.one(("opened", "was built", "was renovated"))
     return {"a": a, "b": b, "c": c, "y": y, "z": z, "f": born}
 
 
-def _clauses(draw: Draw, held: bool) -> Words:
+def _clauses(vocabulary: Vocabulary) -> Words:
     """Two people, and two clauses about others with their negations."""
-    a, b, c, d = persons(draw, held, 4)
+    a, b, c, d = vocabulary.persons(4)
     chosen: Words = {"a": a, "b": b}
     for name, subject in (("p", c), ("r", d)):
-        if draw.chance(0.5):
-            verb, rest = "was", draw.one(words("states", held))
+        if vocabulary.draw.chance(0.5):
+            verb, rest = "was", vocabulary.one("states")
         else:
-            verb, rest = "had", Verb.of(draw.one(words("acts + tasks", held))).done
+            verb, rest = "had", vocabulary.verb("acts + tasks").done
         chosen |= {name: f"{subject} {verb} {rest}", f"{name}_not": f"{subject} {verb} not {rest}"}
     return chosen
 
 
-STEPS: dict[str, Callable[[Draw, bool], Words]] = {
-    "counted": _counted,
-    "compared": _compared,
+STEPS: dict[str, Callable[[Vocabulary], Words]] = {
+    "counted": _deeds,
+    "compared": _comparison,
     "kinds": _kinds,
     "years": _years,
     "clauses": _clauses,

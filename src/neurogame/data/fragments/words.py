@@ -37,14 +37,10 @@ def split(text: str) -> tuple[str, ...]:
 
 @cache
 def words(classes: str, held: bool | None) -> tuple[str, ...]:
-    """The words of one class, or of several.
+    """The words of training, those held out for dev and test, or both (None), of one class or several, in order.
 
-    Args:
-        classes: names of classes of `words.toml` with " + " between them; "*goods" stands for all that "goods" names.
-        held: the words kept for dev and test, or those of training; None: both.
-
-    Returns:
-        The words in order; of a class of which fewer than `FEWEST` would be held out all, in both parts.
+    Classes of `words.toml` have " + " between them; "*goods" stands for all that "goods" names. A class of which fewer
+    than `FEWEST` words would be held out is whole in both parts.
     """
     names = [
         name for part in classes.split(" + ") for name in (words(part[1:], None) if part.startswith("*") else (part,))
@@ -55,7 +51,7 @@ def words(classes: str, held: bool | None) -> tuple[str, ...]:
 def _part(name: str, held: bool | None) -> tuple[str, ...]:
     content = _CLASSES[name]
     if isinstance(content, dict):  # what is said of words → the words
-        every = tuple(f"{word}:{said}" for said, text in content.items() for word in split(text))
+        every = tuple(f"{word}:{entry}" for entry, text in content.items() for word in split(text))
     else:
         every = tuple(content) if isinstance(content, list) else split(content)
     chosen = tuple(entry for entry in every if is_held(entry.partition(":")[0]))

@@ -86,7 +86,7 @@ def game_of(reading: Reading, target: str, contrast: str | None) -> Game:
     assert isinstance(classifier, FeedForward)
     with torch.inference_mode():
         c = reading.terms()[0]  # (tokens, dim)
-        terms = torch.cat([reading.units.summed(c.mT), reading.units.outside(c.mT).unsqueeze(-1)], -1).mT
+        terms = torch.cat([reading.units.sum(c.mT), reading.units.outside(c.mT).unsqueeze(-1)], -1).mT
     return Game(terms, classifier, Question(target, contrast).direction(reading.nli.labels), reading.passes)
 
 

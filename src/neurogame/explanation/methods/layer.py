@@ -50,10 +50,10 @@ def mechanism(reading: Reading) -> tuple[dict[str, Float[Tensor, "heads read"]],
         return {}, diagnostics
     weights = pooled.weights[0].cpu()
     diagnostics["outside_alpha"] = float((units.outside(weights) / weights.sum(-1)).mean())
-    layer = {"alpha": units.averaged(weights)}
+    layer = {"alpha": units.mean(weights)}
     if isinstance(game, NeuroGameOutput):
         assert isinstance(reading.pooling, NeuroGamePooling)
-        layer |= {"field": units.averaged(game.field[0].cpu()), "gate": units.averaged(game.gate[0].cpu())}
+        layer |= {"field": units.mean(game.field[0].cpu()), "gate": units.mean(game.gate[0].cpu())}
         diagnostics |= {"gamma": reading.pooling.layer.gamma.tolist(), "preset": reading.model.config.preset}
         diagnostics |= {"layer_samples": game.values.samples, "layer_couplings": game.values.couplings}
     return layer, diagnostics
@@ -69,13 +69,13 @@ def game(reading: Reading, _: Question) -> Attribution:
     units, played = reading.units, None if reading.pooled is None else reading.pooled.game
     assert isinstance(played, NeuroGameOutput | SpinsOutput)
     values = played.values
-    phi, beta = (units.summed(x[0].double().cpu()) for x in (played.shapley, played.banzhaf))  # (heads, read)
+    phi, beta = (units.sum(x[0].double().cpu()) for x in (played.shapley, played.banzhaf))  # (heads, read)
     outside = float(units.outside(played.shapley[0].double().cpu()).mean())
     total = float(values.grand().double().mean())
     interactions = None
     if values.coupling is not None:
         J = values.coupling.to_dense() if isinstance(values.coupling, LinearCoupling) else values.coupling
-        interactions = units.crossed(J[0].double().cpu()).mean(0)
+        interactions = units.pair_sums(J[0].double().cpu()).mean(0)
     diagnostics: dict[str, Any] = {"exact": False, "samples": values.samples, "couplings": values.couplings}
     diagnostics |= {name: float(getattr(values, name).min()) for name in ("shapley_ess", "banzhaf_ess")}
     gap = abs(float(phi.mean(0).sum()) + outside - total)
@@ -100,7 +100,7 @@ def error_of_sums(mean: Mean, units: Units) -> Float[Tensor, "read"]:
     """
     with torch.inference_mode():
         weight = 1.0 / mean.delta.shape[-2] if mean.omega is None else mean.omega
-        spread = units.summed(((mean.delta - mean.value.unsqueeze(-2)) * weight)[0].double().cpu())
+        spread = units.sum(((mean.delta - mean.value.unsqueeze(-2)) * weight)[0].double().cpu())
         summed = Mean(torch.zeros_like(spread[:, 0]), spread, torch.ones_like(spread), mean.is_paired)
         return summed.se.square().sum(0).sqrt() / len(spread)
 
@@ -118,8 +118,8 @@ def attention(reading: Reading, _: Question) -> Attribution:
     """Method "attention"."""
     if reading.pooled is not None and reading.pooled.weights is not None:
         weights = reading.pooled.weights
-        return Attribution(reading.units.averaged(weights[0].double().cpu()).mean(0), diagnostics={"of": "the pooling"})
-    scores = reading.units.averaged(_from_cls(reading).double().cpu()).mean(0)
+        return Attribution(reading.units.mean(weights[0].double().cpu()).mean(0), diagnostics={"of": "the pooling"})
+    scores = reading.units.mean(_from_cls(reading).double().cpu()).mean(0)
     return Attribution(scores, diagnostics={"of": "[CLS] in the last layer"})
 
 

@@ -105,7 +105,7 @@ def gradient(reading: Reading, question: Question) -> Attribution:
         (slope,) = torch.autograd.grad(_logit(reading, question)(e).sum(), e)
         tokens = (slope * e).sum(-1)[0].detach().double().cpu()
     diagnostics = {"outside": float(reading.units.outside(tokens)), "of": "embeddings"}
-    return Attribution(reading.units.summed(tokens), diagnostics=diagnostics)
+    return Attribution(reading.units.sum(tokens), diagnostics=diagnostics)
 
 
 def integrated_gradients(reading: Reading, question: Question) -> Attribution:
@@ -123,7 +123,7 @@ def integrated_gradients(reading: Reading, question: Question) -> Attribution:
         tokens = slopes.sum(-1)[0].detach().double().cpu()
     baseline = "zeros" if pad is None else reading.nli.tokenizer.pad_token
     diagnostics = {"of": "embeddings", "steps": steps, "baseline": baseline, "convergence_delta": float(delta)}
-    return Attribution(reading.units.summed(tokens), diagnostics=diagnostics)
+    return Attribution(reading.units.sum(tokens), diagnostics=diagnostics)
 
 
 @contextmanager
