@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from neurogame._common import extras
+from neurogame._common import extras, methods
 from neurogame._common.places import check_page
 from neurogame._common.printing import cut
 from neurogame.cli import common
 
 if TYPE_CHECKING:
     from neurogame.nli import NLI
-
-_NEEDS = {  # packages of the extra `explain`, by method: `explanation.methods.METHODS` has the same, behind torch
-    "integrated_gradients": ("captum",),
-    "lime": ("captum", "sklearn"),
-    "kernelshap": ("captum", "sklearn"),
-    "partition": ("shap",),
-}
 
 
 def explain(
@@ -119,11 +112,14 @@ def _is_file(text: str) -> bool:
 
 
 def _check(opening: dict[str, Any], method: str | None) -> None:
-    """What can be refused without torch: a model or an explainer that is not there, an extra that is missing."""
+    """Check what needs no torch: folders of model and explainer, the name of the method, its packages."""
     common.check_model(opening["model"], opening["backend"], opening["explainer"])
-    spelled = "_".join((method or "").casefold().replace("-", " ").replace("_", " ").split())
-    if spelled in _NEEDS:
-        extras.check("explain", *_NEEDS[spelled])
+    if method is not None:
+        name = methods.normalise(method)
+        if name not in methods.names():
+            raise ValueError(f"method = {method!r} is unknown; allowed: {', '.join(map(repr, methods.names()))}")
+        if name in methods.NEEDS:
+            extras.check("explain", *methods.NEEDS[name])
 
 
 def _load(opening: dict[str, Any], method: str | None) -> "NLI":
