@@ -81,9 +81,9 @@ def render(facts: dict[str, Any]) -> Table:
     out.add_row("neurogame", f"{facts['neurogame']}, Python {on['python']}")
     out.add_row("libraries", ", ".join(f"{name} {number}" for name, number in facts["libraries"].items()))
     out.add_row("machine", f"{on['processor']}, {on['threads']} threads, loops: {printable(facts['loops'])}")
-    extras = (f"{name} {'installed' if there else 'not installed'}" for name, there in facts["extras"].items())
+    extras = (f"{name} {'installed' if has else 'not installed'}" for name, has in facts["extras"].items())
     out.add_row("extras", ", ".join(extras))
-    missing = [name for name, there in facts["extras"].items() if not there]
+    missing = [name for name, has in facts["extras"].items() if not has]
     if missing:
         out.add_row("", f"a missing one: {escape(printable(install_line(missing[0])))}")
     if "problem" in model:

@@ -1,6 +1,5 @@
 """From a checked run file to the objects it names: data sets, tokenizer, model."""
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,11 @@ from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.modeling.baselines.word_vectors import read_vectors
 from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.configuration import special_token_ids
-from neurogame.modeling.loading import load_classifier, load_tokenizer, load_trained
+from neurogame.modeling.loading import load_classifier, load_tokenizer
 from neurogame.training.config import DataSection, ModelSection, RunConfig
 from neurogame.training.files import ConfigError
-from neurogame.training.grounding import GroundedRows, PairRows, same_labels
+from neurogame.training.grounding import GroundedRows, PairRows
 from neurogame.training.randomness import derive, generator
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -125,37 +122,6 @@ def _regrow(name: str, options: dict[str, Any]) -> NeuroGameForSequenceClassific
         fields = {"special_token_ids": special_token_ids(load_tokenizer(name)), **fields}
     config = NeuroGameConfig.from_dict({**old.config.to_dict(), "temperature": 1.0, **fields})
     return NeuroGameForSequenceClassification(config, old.encoder)
-
-
-def has_new_game(config: RunConfig) -> bool:
-    """Whether the run gives its encoder a game that was never trained, on a plain or a trained encoder."""
-    if config.model.options.get("readout") != "game":
-        return False
-    trained = AutoConfig.from_pretrained(str(config.model.encoder), trust_remote_code=False)
-    return not isinstance(trained, NeuroGameConfig) or trained.readout == "ffn"
-
-
-def teacher(config: RunConfig, model: PreTrainedModel) -> PreTrainedModel | None:
-    """The trained classifier whose encoder a run that `has_new_game` starts from; None where it has none.
-
-    It is a model of ours or of transformers, with the labels of `model` in any order.
-    """
-    name = str(config.model.encoder)
-    trained = AutoConfig.from_pretrained(name, trust_remote_code=False)
-    if isinstance(trained, NeuroGameConfig):
-        return NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32)
-    if not any(kind.endswith("ForSequenceClassification") for kind in trained.architectures or ()):
-        return None
-    if same_labels(trained, model.config) is None:
-        _log.warning(
-            "model.encoder: the labels of %s (%s) are not those of the run (%s): the game is not fitted to its "
-            "answers, but learns from the labels of the training data",
-            name,
-            ", ".join(trained.id2label.values()),
-            ", ".join(model.config.id2label.values()),
-        )
-        return None
-    return load_trained(name)
 
 
 def _build_word_model(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

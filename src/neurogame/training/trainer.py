@@ -301,19 +301,17 @@ class NeuroGameTrainer(Trainer):
             super()._load_optimizer_and_scheduler(checkpoint)
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
-        """As the Trainer's; a damaged file is a `TrainingError`."""
         with readable(checkpoint):
             super()._load_rng_state(checkpoint)
 
     def _load_scaler(self, checkpoint: str | None) -> None:
-        """As the Trainer's; a damaged file is a `TrainingError`."""
         with readable(checkpoint):
             super()._load_scaler(checkpoint)
 
 
 @contextmanager
 def readable(folder: str | Path | None) -> Iterator[None]:
-    """A checkpoint that is damaged, of another model, or holds more than tensors, ends a run in one line."""
+    """Errors of reading a checkpoint (damaged, of another model, other objects than tensors) as a TrainingError."""
     advice = "delete it to resume from the one before"
     try:
         yield
