@@ -19,7 +19,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 
 
 def machine() -> dict[str, Any]:
-    """What a reader needs to place a figure."""
+    """Processor, threads and versions: recorded beside measured figures."""
     return {
         "processor": _processor(),
         "threads": torch.get_num_threads(),
@@ -75,7 +75,7 @@ def version_of(name: str) -> str | None:
 
 
 def render(facts: dict[str, Any]) -> Table:
-    """Two columns: what, and how it is here."""
+    """The facts as a table of two columns."""
     out = Table(show_header=False, box=None, pad_edge=False)
     on, model = facts["machine"], facts["model"]
     out.add_row("neurogame", f"{facts['neurogame']}, Python {on['python']}")

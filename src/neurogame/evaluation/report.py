@@ -17,7 +17,7 @@ from neurogame._common.records import plain, restore
 from neurogame._common.validation import check_count
 from neurogame.data import PairDataset
 from neurogame.evaluation import views
-from neurogame.evaluation.alignment import align, counts_as, ordered
+from neurogame.evaluation.alignment import align, counts_as, sort_labels
 from neurogame.evaluation.calibration import Calibration, calibrate, fit_temperature
 from neurogame.evaluation.comparison import Comparison, check_same_data, compare
 from neurogame.evaluation.metrics import Group, Scores, by, score_aligned
@@ -254,7 +254,7 @@ def _names(nli: NLI, data: PairDataset) -> set[str]:
     if len(data) == 0:
         raise ValueError(f"{data.name} has no pairs; is the file empty, or did every row lack a gold label?")
     try:
-        return set(counts_as(ordered(nli.labels), _gold(data)))
+        return set(counts_as(sort_labels(nli.labels), _gold(data)))
     except ValueError as error:
         raise ValueError(f"{data.name}: {error}") from None
 

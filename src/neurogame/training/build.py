@@ -40,7 +40,7 @@ class Splits:
 
 
 def read_splits(section: DataSection) -> Splits:
-    """Every data set that the run names; a missing file or an unknown label is found here, before a model is loaded."""
+    """Load every data set of the run, before a model is loaded: missing files and unknown labels are reported early."""
     options: dict[str, Any] = section.model_dump(include={"root", "hub", "on_error", "columns", "label_names"})
 
     def join(names: list[str], limit: int | None) -> PairDataset:
@@ -162,7 +162,7 @@ class DroppedWords(PairRows):
         self.rate, self.seed, self.epoch = rate, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called at the start of an epoch."""
+        """Set the epoch that the draws depend on."""
         self.epoch = epoch
 
     def __getitem__(self, index: int) -> dict[str, Any]:

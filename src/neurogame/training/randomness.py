@@ -45,7 +45,7 @@ class LengthGroupedSampler(Sampler[int]):
         self.repeated = -len(self.lengths) % multiple
 
     def set_epoch(self, epoch: int) -> None:
-        """Called at the start of an epoch."""
+        """Set the epoch that the order depends on."""
         self.epoch = epoch
 
     def __len__(self) -> int:

@@ -26,17 +26,7 @@ from neurogame._common.types import Bool, Float
 from neurogame.data import PairDataset
 from neurogame.data.batching import padding_right
 from neurogame.data.removal import Removal
-from neurogame.grounding.fitting import (
-    BATCH,
-    LEARNING_RATE,
-    STATISTICS,
-    GroundedGame,
-    descend,
-    fit_games,
-    fit_quality,
-    observe,
-    stored,
-)
+from neurogame.grounding import fitting
 from neurogame.grounding.texts import as_pairs, coalitions_of, word_rows
 from neurogame.labels import spelled
 from neurogame.modeling import NeuroGameConfig
@@ -167,9 +157,9 @@ def fit_to_answers(
         seed, rate = derive(fit.seed, "polish") % 2**31, POLISH_RATE
         count, steps = section.polish_texts, section.polish_steps
     else:
-        seed, rate = fit.seed, LEARNING_RATE
+        seed, rate = fit.seed, fitting.LEARNING_RATE
         count, steps = section.warm_texts, section.warm_steps
-    observed = observe(
+    observed = fitting.observe(
         copy.deepcopy(model) if teacher is None else teacher,
         fit.tokenizer,
         as_pairs(fit.sample(count, seed)[0]),
@@ -186,13 +176,13 @@ def fit_to_answers(
         order = _label_order(teacher.config, config) or list(range(config.num_labels))
         logits = [answers[:, order] for answers in observed.logits]
         observed = replace(observed, logits=logits, empty=observed.empty[order])
-    game = GroundedGame(games.dim, config.num_labels, **games.options)
+    game = fitting.GroundedGame(games.dim, config.num_labels, **games.options)
     game.games.load_state_dict(games.state_dict())
     game.readout.load_state_dict(model.classifier.state_dict())
-    fit_games(game, observed, steps=steps, seed=seed, learning_rate=rate, standardise=teacher is not None)
+    fitting.fit_games(game, observed, steps=steps, seed=seed, learning_rate=rate, standardise=teacher is not None)
     games.load_state_dict(game.games.state_dict())
     model.classifier.load_state_dict(game.readout.state_dict())
-    return fit_quality(game, observed)
+    return fitting.fit_quality(game, observed)
 
 
 States = tuple[Float[Tensor, "tokens dim"], Bool[Tensor, "tokens"]]  # in float16, and which tokens play; real tokens
@@ -218,9 +208,9 @@ def learn_labels(model: NeuroGameForSequenceClassification, fit: Fit) -> None:
     assert isinstance(games, NormGames)
     was_training = model.training
     texts = _read_states(model.eval(), fit)
-    games.standardise(torch.cat([text.whole[0] for text in texts[:STATISTICS]]).float().to(model.device))
+    games.standardise(torch.cat([text.whole[0] for text in texts[: fitting.STATISTICS]]).float().to(model.device))
     model.train()
-    descend(
+    fitting.descend(
         [*games.parameters(), *model.classifier.parameters()],
         lambda rows: _loss(model, [texts[i] for i in rows], fit.section),
         [len(text.whole[0]) for text in texts],
@@ -243,7 +233,7 @@ def _read_states(model: NeuroGameForSequenceClassification, fit: Fit) -> list[La
         raise ValueError(f"{fit.data.name}: none of the first {len(sample)} texts has a label of the model")
     rows = word_rows(as_pairs(pairs), tokenizer, fit.max_length, [ids[str(pair.label)] for pair in pairs])
     removal = Removal.of(tokenizer, section.removal)
-    options: dict[str, Any] = {"batch_size": BATCH, "generator": draws, "device": model.device}
+    options: dict[str, Any] = {"batch_size": fitting.BATCH, "generator": draws, "device": model.device}
     texts: dict[int, Labelled] = {}
     for batch in coalitions_of(rows, tokenizer, section.coalitions, section.law, **options):
         labels = batch.inputs.pop("labels").tolist()
@@ -259,7 +249,7 @@ def _read_states(model: NeuroGameForSequenceClassification, fit: Fit) -> list[La
 def _encode(model: NeuroGameForSequenceClassification, inputs: dict[str, Tensor], *, bf16: bool) -> list[States]:
     """Each row of a batch, without its padding."""
     with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
-        states = stored(model.encode(**inputs).states)
+        states = fitting.stored(model.encode(**inputs).states)
     real = inputs["attention_mask"].bool()
     players = model.players(inputs["input_ids"], real).cpu()
     return [(x[mask], p[mask]) for x, p, mask in zip(states, players, real.cpu(), strict=True)]
