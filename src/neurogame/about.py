@@ -19,7 +19,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 
 
 def machine() -> dict[str, Any]:
-    """What a reader needs to place a figure."""
+    """Processor, threads and versions: recorded beside measured figures."""
     return {
         "processor": _processor(),
         "threads": torch.get_num_threads(),
@@ -75,15 +75,15 @@ def version_of(name: str) -> str | None:
 
 
 def render(facts: dict[str, Any]) -> Table:
-    """Two columns: what, and how it is here."""
+    """The facts as a table of two columns."""
     out = Table(show_header=False, box=None, pad_edge=False)
     on, model = facts["machine"], facts["model"]
     out.add_row("neurogame", f"{facts['neurogame']}, Python {on['python']}")
     out.add_row("libraries", ", ".join(f"{name} {number}" for name, number in facts["libraries"].items()))
     out.add_row("machine", f"{on['processor']}, {on['threads']} threads, loops: {printable(facts['loops'])}")
-    extras = (f"{name} {'installed' if there else 'not installed'}" for name, there in facts["extras"].items())
+    extras = (f"{name} {'installed' if has else 'not installed'}" for name, has in facts["extras"].items())
     out.add_row("extras", ", ".join(extras))
-    missing = [name for name, there in facts["extras"].items() if not there]
+    missing = [name for name, has in facts["extras"].items() if not has]
     if missing:
         out.add_row("", f"a missing one: {escape(printable(install_line(missing[0])))}")
     if "problem" in model:

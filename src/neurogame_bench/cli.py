@@ -96,7 +96,7 @@ def explanations(
     common.check_figure(figure)
     common.begin()
     options: dict[str, Any] = {"model": model, "data": data, "rationales": rationales, "root": root, "hub": hub}
-    options |= {"limits": _limits(limits), "pairs": pairs, "seed": seed, "methods": common.listed(methods)}
+    options |= {"limits": _limits(limits), "pairs": pairs, "seed": seed, "methods": common.split_names(methods)}
     _measure("explanations", figure, as_json=as_json, device=device, runs=runs, **options)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import neurogame_bench.cli
+from neurogame._common import methods
 from neurogame.cli import app, common
-from neurogame.cli import explain as explain_verb
 from neurogame.explanation.methods import METHODS
+from neurogame_bench import cli as benchmark
 
 # Fails with status 3 where one of these is imported; an extra that is to be missing cannot be found.
 FORBIDDEN = """
@@ -75,6 +75,8 @@ def test_version_and_every_help_need_no_torch(tmp_path: Path):
         ("explain a b --figure x.pdf", "a figure is written as .png or .svg"),
         ("explain a b --model ./nowhere", "no model folder at ./nowhere"),
         ("explain a b --explainer nowhere", "--explainer nowhere: no such folder"),
+        ("explain a b --method shapley", "--method shapley is unknown; allowed: 'decision', 'game'"),
+        ("explain pairs.csv --method shapley", "--method shapley is unknown; allowed: 'decision', 'game'"),
         ("predict nowhere.csv", "nowhere.csv does not exist"),
         ("predict wrong.csv", "--column premise=x"),
         ("evaluate -d nowhere.csv", "nowhere.csv does not exist"),
@@ -117,8 +119,9 @@ def test_a_missing_extra_is_said_without_torch(tmp_path: Path, command: str, mis
     assert f"[{extra}]" in done.stderr
 
 
-def test_methods_need_what_the_command_line_checks():
-    assert {name: method.needs for name, method in METHODS.items() if method.needs} == explain_verb._NEEDS
+def test_the_command_line_knows_all_methods():
+    assert methods.names() == tuple(METHODS)
+    assert {name: method.needs for name, method in METHODS.items() if method.needs} == methods.NEEDS
 
 
 def test_either_order_of_imports_registers_our_models_and_attention():
@@ -184,6 +187,6 @@ def test_every_verb_that_opens_a_model_resumes_collections():
     verbs = {path.stem: path.read_text() for path in Path(common.__file__).parent.glob("*.py")}
     opening = [name for name, source in verbs.items() if re.search(r"from neurogame\.nli import .*\bload\b", source)]
     assert {"explain", "predict", "evaluate", "serve", "export", "ground"} <= set(opening)
-    verbs["benchmark"] = Path(neurogame_bench.cli.__file__).read_text()
+    verbs["benchmark"] = Path(benchmark.__file__).read_text()
     for name in (*opening, "train", "benchmark"):
         assert "common.begin()" in verbs[name], name

@@ -167,7 +167,7 @@ def test_a_name_that_points_here_from_elsewhere_is_refused(client, host):
 def test_where_it_listens_says_who_is_warned():
     for host, here_only in (("127.0.0.1", True), ("127.0.0.5", True), ("localhost", True), ("0.0.0.0", False)):
         with server.listening(host, 0) as listener:
-            assert server.reached_from_here_only(listener) == here_only
+            assert server.is_loopback(listener) == here_only
 
 
 @pytest.mark.parametrize(

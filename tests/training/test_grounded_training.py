@@ -28,11 +28,11 @@ from neurogame.grounding.texts import WORDS, CollateWords, players_of, word_rows
 from neurogame.labels import LABELS
 from neurogame.nli import NLI, load
 from neurogame.training import ConfigError, train
-from neurogame.training.build import build, has_new_game, read_splits, teacher, training_rows
+from neurogame.training.build import build, read_splits, training_rows
 from neurogame.training.config import GroundingSection, dump_config, parse_config
-from neurogame.training.grounding import GroundedRows, coalition_r2, fit_to_answers, grounding_loss
+from neurogame.training.grounding import GroundedRows, coalition_r2, grounding_loss
 from neurogame.training.randomness import derive
-from neurogame.training.warm_start import learn_labels
+from neurogame.training.warm_start import Fit, fit_to_answers, has_new_game, learn_labels, teacher
 
 SMALL = {"readout": "game", "players": "words", "readout_heads": 8, "readout_dim": 3, "readout_width": 16}
 GAMES = {"readout": "game", "players": "words", "readout_heads": 24, "readout_dim": 3, "readout_width": 64}
@@ -247,8 +247,8 @@ def warmed(config):
     splits = read_splits(config.data)
     model, tokenizer = build(config, splits)
     section = config.training.grounding
-    found = fit_to_answers(model, teacher(config, model), tokenizer, splits.train, section, 32, seed=config.seed)
-    return model, tokenizer, splits, found
+    fit = Fit(tokenizer, splits.train, section, 32, config.seed)
+    return model, tokenizer, splits, fit_to_answers(model, teacher(config, model), fit)
 
 
 def r2_on_dev(config, model, tokenizer, splits):
@@ -284,7 +284,7 @@ def test_polish_fits_the_game_to_the_model_that_came_out(language):
     pairs = [(pair.premise, pair.hypothesis) for pair in splits.dev]
     said = NLI(model, tokenizer).logits(pairs).argmax(-1)
     section = config.training.grounding.model_copy(update={"polish_steps": 120, "polish_texts": 300})
-    fit_to_answers(model, None, tokenizer, splits.train, section, 32, seed=config.seed)
+    fit_to_answers(model, None, Fit(tokenizer, splits.train, section, 32, config.seed))
     after = model.state_dict()
     fixed = [name for name in before if name.startswith("encoder.") or name.endswith(("games.mean", "games.scale"))]
     assert len(fixed) > 10
@@ -328,8 +328,8 @@ def test_labels_teach_a_head_on_a_frozen_encoder(language):
         model, tokenizer = build(config, splits)
         before = copy.deepcopy(model.state_dict())
         passes = []
-        section, options = config.training.grounding, {"seed": config.seed, "progress": passes.append}
-        learn_labels(model, tokenizer, splits.train, section, 32, **options)
+        section = config.training.grounding
+        learn_labels(model, Fit(tokenizer, splits.train, section, 32, config.seed, progress=passes.append))
         ends.append(model.state_dict())
     assert sum(passes) == 200 * 3
     assert all(torch.equal(x, ends[1][name]) for name, x in ends[0].items())  # the seed decides

@@ -1,4 +1,4 @@
-"""Optional packages: which extra brings which, whether they are installed, and one line that says how to get them."""
+"""Optional packages: which extra brings which, whether they are installed, and the command that installs them."""
 
 import json
 import shlex
@@ -22,7 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {  # modules that each brings, as pyproject
 
 
 def need(module: str, extra: str) -> ModuleType:
-    """An optional package, or one line on how to get it."""
+    """Import an optional package; an ImportError says how to install it."""
     try:
         return import_module(module)
     except ImportError as missing:
@@ -30,14 +30,14 @@ def need(module: str, extra: str) -> ModuleType:
 
 
 def check(extra: str, *modules: str) -> None:
-    """Raise what `need` would where one of the modules is not installed, without importing any."""
+    """Raise the ImportError of `need` where a module is not installed, without importing any."""
     for module in modules or EXTRAS[extra]:
         if find_spec(module) is None:
             raise ImportError(f"this needs {module}: {install_line(extra)}")
 
 
 def installed(extra: str) -> bool:
-    """Whether all that an extra brings is there."""
+    """Whether all packages of an extra are installed."""
     return all(find_spec(module) is not None for module in EXTRAS[extra])
 
 

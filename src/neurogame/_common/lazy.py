@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are asked for: torch and transformers take seconds to import."""
+"""Lazy imports: names of a package that are imported on first use, since torch and transformers take seconds."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -9,9 +9,7 @@ from typing import Any
 def lazy(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package.
 
-    Args:
-        package: its `__name__`.
-        names: name → the module below the package that defines it; a module maps to itself.
+    `names` maps each name to the submodule that defines it, a submodule to itself.
     """
 
     def get(name: str) -> Any:

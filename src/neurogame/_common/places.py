@@ -1,7 +1,7 @@
 """Where a named model is, a folder here or a name on the hub; and whether a page can be written to a path.
 
-Looks at paths only, so that a mistyped one is reported before torch is imported. What is in the folder is checked by
-`modeling.checking`, and opened by `opening`.
+Looks at paths only, so that a mistyped one is reported before torch is imported. `modeling.checking` checks the files
+in a folder, `opening` opens them.
 """
 
 from pathlib import Path
@@ -10,12 +10,7 @@ from neurogame._common.printing import printable
 
 
 def folder_of(name: str | Path) -> Path | None:
-    """The folder of a model; None for a name on the hub.
-
-    Raises:
-        FileNotFoundError: the name looks like a path and nothing is there, or no model is in it.
-        NotADirectoryError: it is a file.
-    """
+    """The folder of a model; None for a name on the hub. A path without a model is an OSError that says why."""
     folder, name = Path(name).expanduser(), str(name)
     shown = printable(name)
     if not name.strip():
@@ -31,9 +26,9 @@ def folder_of(name: str | Path) -> Path | None:
     if is_path(name):
         raise FileNotFoundError(f"no model folder at {shown}")
     if folder.parent != Path() and folder.parent.is_dir():
-        there = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
-        has = f"has {', '.join(there[:10])}" if there else "is empty"
-        raise FileNotFoundError(f"no model folder at {shown}; {printable(str(folder.parent))} {has}")
+        siblings = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
+        content = f"has {', '.join(siblings[:10])}" if siblings else "is empty"
+        raise FileNotFoundError(f"no model folder at {shown}; {printable(str(folder.parent))} {content}")
     return None
 
 

@@ -3,13 +3,13 @@
 import unicodedata
 
 _HIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # control characters, which a terminal interprets
-_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # would turn round what follows them
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # change the direction of what follows
 _INVISIBLE = {"Cf", "Mn", "Me", "Zs"}
 _LONGEST = 60  # characters of a word in a sentence or a table
 
 
 def printable(word: str) -> str:
-    """A word as it can be shown anywhere: control characters, and words of nothing visible, as escapes."""
+    """A word with control characters as escapes; all of a word without visible characters."""
     blank = all(unicodedata.category(c) in _INVISIBLE | _HIDDEN for c in word)
 
     def shown(c: str) -> str:
@@ -19,7 +19,7 @@ def printable(word: str) -> str:
 
 
 def cut(word: str, most: int = _LONGEST) -> str:
-    """A word as it can be shown, its end left out where it is long."""
+    """`printable`, truncated to `most` characters."""
     shown = printable(word[: most + 1])
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""Records to plain JSON values and back: dataclasses, tuples, dictionaries and None; no record by name."""
+"""Records to plain JSON values and back: dataclasses, tuples, dictionaries and None."""
 
 import math
 from collections.abc import Mapping
@@ -7,19 +7,14 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 R = TypeVar("R")
-_SAID = {str: "text", int: "whole number", float: "number", bool: "yes or no", dict: "mapping"}
+_KINDS = {str: "text", int: "whole number", float: "number", bool: "yes or no", dict: "mapping"}
 
 
 def plain(value: Any) -> Any:
-    """A record or a row as dictionaries, lists, strings and numbers: what `json.dumps` writes and `json.loads` reads.
+    """Nested dataclasses, mappings, tuples and lists in JSON's own types.
 
-    Args:
-        value: dataclasses, mappings, tuples and lists, nested at will; a field whose metadata has
-            {"saved": False} is left out.
-
-    Returns:
-        The same in JSON's own types: None for a float that is not finite (JSON has no NaN), times as ISO 8601, bytes
-        in hexadecimal, anything else as text.
+    A float that is not finite becomes None, since JSON has no NaN; times become ISO 8601, bytes hexadecimal, anything
+    else text. A field whose metadata has {"saved": False} is left out.
     """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -37,11 +32,7 @@ def plain(value: Any) -> Any:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON whose keys occur once each; the `object_pairs_hook` of `json.loads`.
-
-    Raises:
-        ValueError: a key is given twice, of which Python would keep the last.
-    """
+    """The `object_pairs_hook` of `json.loads` that raises ValueError for a duplicate key; Python keeps the last."""
     content = dict(pairs)
     if len(content) < len(pairs):
         names = [name for name, _ in pairs]
@@ -50,17 +41,9 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def restore(record: type[R], data: Mapping[str, Any]) -> R:
-    """The record that `plain` made `data` of.
+    """The inverse of `plain`: annotations of the dataclass say what becomes a tuple or a dataclass again.
 
-    Args:
-        record: a dataclass, whose annotations say what becomes a tuple or a dataclass again.
-        data: its fields; keys that are no field are left aside.
-
-    Returns:
-        The record.
-
-    Raises:
-        ValueError: if a field is missing or of another type.
+    Unknown keys are ignored; a field that is missing or of another type is a ValueError.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"a {record.__name__} record must be a mapping, got {data!r:.60}; was it edited by hand?")
@@ -85,7 +68,7 @@ def _restore_value(hint: Any, value: Any, where: str) -> Any:
     kind, inner = get_origin(hint) or hint, get_args(hint)
     wanted = {tuple: list | tuple, list: list | tuple, dict: Mapping, float: int | float}.get(kind, kind)
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{where} must be a {_SAID.get(kind, 'list')}, got {value!r:.60}; was it edited by hand?")
+        raise ValueError(f"{where} must be a {_KINDS.get(kind, 'list')}, got {value!r:.60}; was it edited by hand?")
     if kind in (tuple, list):
         if kind is tuple and inner[-1] is not Ellipsis and len(value) != len(inner):
             raise ValueError(f"{where} must have {len(inner)} entries, got {value!r:.60}; was it edited by hand?")

@@ -1,8 +1,8 @@
-"""Our models are registered with transformers' Auto classes as soon as both packages are imported, in either order.
+"""Register our models with transformers' Auto classes as soon as both packages are imported, in either order.
 
-`import neurogame` alone imports neither transformers nor torch. So where transformers is not there yet, a finder on
-`sys.meta_path` waits for it, registers our models behind it, and leaves. Our attention is registered in the same way
-behind the module that has transformers' attention interface, which takes seconds to import.
+`import neurogame` alone imports neither transformers nor torch. Where transformers is not imported yet, a finder on
+`sys.meta_path` waits for it, imports our models after it, and removes itself. Our attention waits in the same way for
+the module that has transformers' attention interface, which takes seconds to import.
 """
 
 import sys
@@ -28,8 +28,8 @@ def with_transformers() -> None:
             sys.meta_path.insert(0, _Waiting(awaited, ours))
 
 
-class _Waiting(MetaPathFinder):
-    """Waits for a module of transformers, once, and leaves finding it to the other finders."""
+class _Waiting(MetaPathFinder, Loader):
+    """Waits for a module of transformers, which the other finders and loaders import, and imports ours after it."""
 
     def __init__(self, awaited: str, ours: str) -> None:
         self.awaited, self.ours = awaited, ours
@@ -45,21 +45,14 @@ class _Waiting(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Followed(spec.loader, self.ours)
+            self.loader, spec.loader = spec.loader, self
         return spec
 
-
-class _Followed(Loader):
-    """The loader of a module of transformers, which imports ours after it."""
-
-    def __init__(self, own: Loader, ours: str) -> None:
-        self.own, self.ours = own, ours
-
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self.own.create_module(spec)
+        return self.loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:
-            module.__spec__.loader = module.__loader__ = self.own  # as without this loader
-        self.own.exec_module(module)
+            module.__spec__.loader = module.__loader__ = self.loader  # as without this one
+        self.loader.exec_module(module)
         import_module(self.ours)

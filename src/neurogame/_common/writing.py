@@ -1,8 +1,7 @@
 """Atomic writes: files and folders that appear under their name only when they are complete.
 
-A process that is killed, or finds the disk full, leaves what was there before, never half of a file.
-Until then the new content is in a temporary file beside the goal, GOAL.PROCESS.RANDOM.new, one for each writer.
-Temporary files of dead processes are removed by the next writer.
+A process that is killed, or finds the disk full, leaves the old content, never half of a file. Each writer has a
+temporary file beside the goal, GOAL.PROCESS.RANDOM.new. The next writer removes temporary files of dead processes.
 """
 
 import os
@@ -56,14 +55,7 @@ def atomic_file(path: str | Path, *, new: bool = False, durable: bool = True) ->
 
 
 def write_text(path: str | Path, text: str, *, new: bool = False, durable: bool = True) -> None:
-    """Write a text file, complete or not at all.
-
-    Args:
-        path: the file, in a folder that exists.
-        text: its content, written as UTF-8.
-        new: as of `atomic_file`.
-        durable: as of `atomic_file`.
-    """
+    """Write a text file in UTF-8, complete or not at all; options are those of `atomic_file`."""
     with atomic_file(path, new=new, durable=durable) as fresh:
         fresh.write_text(text, encoding="utf-8")
 
@@ -72,23 +64,19 @@ def write_text(path: str | Path, text: str, *, new: bool = False, durable: bool 
 def atomic_folder(path: str | Path, last: str) -> Iterator[Path]:
     """Yields a temporary folder; its files become those of `path` when the block ends without an error.
 
-    Existing files that are not rewritten stay. In an existing folder the files are moved into place one by one, and
-    until all are there the file `last`, which marks the folder as complete, is missing.
-
-    Args:
-        path: the folder, new or existing.
-        last: name of the file whose presence says that the folder is complete.
+    Existing files that are not rewritten stay. In an existing folder the files are moved into place one by one, `last`
+    as the last: its presence says that the folder is complete.
     """
     goal = Path(path)
-    there = goal.is_dir()
-    fresh = _beside(goal, goal if there else goal.parent)
+    exists = goal.is_dir()
+    fresh = _beside(goal, goal if exists else goal.parent)
     try:
         with naming_errors(goal):
             _sweep(goal, fresh.parent)
             fresh.mkdir(parents=True)
             yield fresh
             sync_folder(fresh)
-            if there:
+            if exists:
                 _move(fresh, goal, last)
                 sync(goal)
             else:
@@ -109,10 +97,7 @@ def figure_format(path: str | Path) -> str:
 def save_figure(figure: Any, path: str | Path, **options: Any) -> None:
     """Write a matplotlib figure as .png or .svg, without a date: the same figure gives the same file.
 
-    Args:
-        figure: a `matplotlib.figure.Figure`.
-        path: the file; its folder is made where it is missing.
-        options: of `Figure.savefig`.
+    A missing folder is created; `options` are those of `Figure.savefig`.
     """
     goal, kind = Path(path), figure_format(path)
     goal.parent.mkdir(parents=True, exist_ok=True)
@@ -167,17 +152,18 @@ def _sweep(goal: Path, folder: Path) -> None:
     ours = re.compile(re.escape(goal.name) + r"\.(\d+)\.[0-9a-f]{8}\.new")
     for path in folder.glob("*.new"):
         match = ours.fullmatch(path.name)
-        if match and not _runs(int(match[1])):
+        if match and not _is_alive(int(match[1])):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _runs(process: int) -> bool:
+def _is_alive(process: int) -> bool:
+    """Whether a process is alive; on systems other than POSIX, where os.kill would kill it, always True."""
     try:
-        if os.name == "posix":  # on other systems os.kill would kill it: temporary files stay there
+        if os.name == "posix":
             os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # of another user
+    except OSError:  # it belongs to another user
         return True
     return True
 

@@ -12,23 +12,14 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import wraps
+from functools import partial, wraps
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from neurogame._common import extras
 from neurogame._common.places import folder_of
@@ -80,7 +71,7 @@ def verb(function: Callable[..., None], group: str = "") -> Callable[..., None]:
 
 @contextmanager
 def postponed_collections() -> Iterator[None]:
-    """Garbage collections wait for `begin`; the one at exit has nothing to look through.
+    """Postpone garbage collections until `begin`; the one at exit has nothing to look through.
 
     torch and transformers make about 700 000 objects that stay as long as the process. By default Python looks through
     them again and again while they are made, and once more before it exits. Only the entry point `cli.main` postpones
@@ -113,12 +104,12 @@ def begin() -> None:
 
 
 def console(width: int) -> Console:
-    """As wide as the terminal, a dumb one too; `width` where the output goes to a file."""
+    """A console as wide as the terminal, even a dumb one; of `width` columns where the output goes to a file."""
     return Console(width=shutil.get_terminal_size().columns if sys.stdout.isatty() else width)
 
 
 def in_one_line(message: object) -> str:
-    """A message without line breaks, its control characters shown."""
+    """A message without line breaks, control characters escaped."""
     return printable(" ".join(str(message).split()))
 
 
@@ -135,30 +126,26 @@ def as_options(message: str) -> str:
 
 @contextmanager
 def progress(name: str, total: int | None = None, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
-    """A count on stderr, with an end in sight where `total` is known; called with how many more are done.
+    """A progress bar on stderr, a counter where `total` is not known; called with how many more are done.
 
     Rich would redirect results on stdout to its own console on stderr; that is switched off.
     """
-    columns: tuple[ProgressColumn, ...] = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("pairs"),
-        TimeRemainingColumn(),
-    )
+    columns: tuple[str | bars.ProgressColumn, ...]
+    text, done = partial(bars.TextColumn, markup=False), bars.MofNCompleteColumn()
     if total is None:
-        count = TextColumn("{task.description}, {task.completed} pairs", markup=False)
-        columns = (SpinnerColumn(), count, TimeElapsedColumn())
+        columns = bars.SpinnerColumn(), text("{task.description}, {task.completed} pairs"), bars.TimeElapsedColumn()
+    else:
+        columns = text("{task.description}"), bars.BarColumn(), done, "pairs", bars.TimeRemainingColumn()
     stderr = Console(stderr=True)
-    bar = Progress(*columns, console=stderr, transient=True, redirect_stdout=False, redirect_stderr=False)
+    bar = bars.Progress(*columns, console=stderr, transient=True, redirect_stdout=False, redirect_stderr=False)
     bar.disable = not (shown and stderr.is_terminal)
     with bar:
         task = bar.add_task(printable(name), total=total)
-        yield lambda done: bar.update(task, advance=done)
+        yield lambda count: bar.update(task, advance=count)
 
 
 def show(content: Any, view: Callable[[Any], Any], *, as_json: bool, width: int = 160) -> None:
-    """A result on stdout: as JSON, or as the table that `view` makes of it."""
+    """Print a result: as JSON, or as the table that `view` makes of it."""
     if as_json:
         print_json(content)
     else:
@@ -166,7 +153,7 @@ def show(content: Any, view: Callable[[Any], Any], *, as_json: bool, width: int 
 
 
 def print_json(content: Any) -> None:
-    """Indented, in the letters of the text."""
+    """Print indented JSON, characters beyond ASCII as they are."""
     typer.echo(safe_json(content, indent=1))
 
 
@@ -176,7 +163,7 @@ def safe_json(content: Any, *, indent: int | None = None) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def mapping(options: list[str] | None, *, single: bool = False) -> dict[str, str] | None:
+def parse_columns(options: list[str] | None, *, single: bool = False) -> dict[str, str] | None:
     """["a=b", …] of --column as a mapping; anything else is wrong usage. With `single` also text=COLUMN."""
     columns: dict[str, str] = {}
     more = ", or text=COLUMN for single texts" if single else ""
@@ -191,14 +178,14 @@ def mapping(options: list[str] | None, *, single: bool = False) -> dict[str, str
     return columns or None
 
 
-def listed(names: str | None) -> list[str] | None:
+def split_names(names: str | None) -> list[str] | None:
     """Names between commas as a list."""
     return None if names is None else [name.strip() for name in names.split(",")]
 
 
-def opening(model_labels: str | None, device: str | None, backend: str) -> dict[str, Any]:
+def load_options(model_labels: str | None, device: str | None, backend: str) -> dict[str, Any]:
     """Options of `neurogame.load` beside the model, which checks them."""
-    return {"label_names": listed(model_labels), "device": device, "backend": backend}
+    return {"label_names": split_names(model_labels), "device": device, "backend": backend}
 
 
 # Checks that come before torch is imported

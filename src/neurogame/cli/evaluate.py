@@ -44,14 +44,14 @@ def evaluate(
         raise typer.BadParameter(
             "--model-labels names the logits of one MODEL; evaluate each by itself, with --against"
         )
-    mapping = common.mapping(columns)
+    mapping = common.parse_columns(columns)
     common.check_figure(figure)
     for model in given:
         common.check_model(model, backend)
     if output is not None and output.is_file():
         raise FileExistsError(f"{output} is a file; the report is saved as a folder")
     reading: dict[str, Any] = {"root": root, "columns": mapping, "hub": hub, "limit": limit}
-    reading |= {"label_names": common.listed(label_names), "on_error": "skip" if skip else "raise"}
+    reading |= {"label_names": common.split_names(label_names), "on_error": "skip" if skip else "raise"}
     sets, calibration = _read(data, calibrate, reading)
     from neurogame import evaluation  # torch comes here, after everything that may be missing
     from neurogame.evaluation.predictions import existing
@@ -64,7 +64,7 @@ def evaluate(
     options: dict[str, Any] = {"batch_size": batch_size, "calibration": calibration, "bins": bins, "seed": seed}
     reports: list[evaluation.Report] = []
     for model in given:
-        nli = load(model, **common.opening(model_labels, device, backend))
+        nli = load(model, **common.load_options(model_labels, device, backend))
         name = nli.name if nli.name not in {report.models[0] for report in reports} else str(model)
         with common.progress(f"evaluate {name}") as advance:
             reports.append(

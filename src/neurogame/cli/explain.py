@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from neurogame._common import extras
+from neurogame._common import extras, methods
 from neurogame._common.places import check_page
 from neurogame._common.printing import cut
 from neurogame.cli import common
 
 if TYPE_CHECKING:
     from neurogame.nli import NLI
-
-_NEEDS = {  # packages of the extra `explain`, by method: `explanation.methods.METHODS` has the same, behind torch
-    "integrated_gradients": ("captum",),
-    "lime": ("captum", "sklearn"),
-    "kernelshap": ("captum", "sklearn"),
-    "partition": ("shap",),
-}
 
 
 def explain(
@@ -58,14 +51,14 @@ def explain(
     """
     question: dict[str, Any] = {"method": method, "target": target, "contrast": contrast, "level": level}
     question |= {"samples": samples, "seed": seed, "check": check, "error": error}
-    opening = {"model": model, "explainer": explainer, **common.opening(model_labels, device, backend)}
+    opening = {"model": model, "explainer": explainer, **common.load_options(model_labels, device, backend)}
     single = _is_single(opening)
     if hypothesis is None and not (single and not _is_file(text)):
         if html is not None or figure is not None:
             raise typer.BadParameter("--html and --figure are for one pair; a FILE has pages of its own")
         if not _is_file(text):  # probably a premise without its hypothesis
             raise typer.BadParameter(f"{cut(text, 60)!r} is no file; for one pair give PREMISE and HYPOTHESIS")
-        reading: dict[str, Any] = {"columns": common.mapping(columns, single=True), "limit": limit}
+        reading: dict[str, Any] = {"columns": common.parse_columns(columns, single=True), "limit": limit}
         if not single:
             common.check_source(text, reading["columns"])
         _check(opening, method)
@@ -112,18 +105,21 @@ def _is_file(text: str) -> bool:
     from neurogame.data.formats import kind_of
 
     try:
-        there = text == "-" or kind_of(text) is not None or Path(text).exists()
+        is_named = text == "-" or kind_of(text) is not None or Path(text).exists()
     except (OSError, ValueError):  # too long for a path, or with a null in it
-        there = False
-    return there and len(text.splitlines()) <= 1
+        return False
+    return is_named and len(text.splitlines()) <= 1
 
 
 def _check(opening: dict[str, Any], method: str | None) -> None:
-    """What can be refused without torch: a model or an explainer that is not there, an extra that is missing."""
+    """Check what needs no torch: folders of model and explainer, the name of the method, its packages."""
     common.check_model(opening["model"], opening["backend"], opening["explainer"])
-    spelled = "_".join((method or "").casefold().replace("-", " ").replace("_", " ").split())
-    if spelled in _NEEDS:
-        extras.check("explain", *_NEEDS[spelled])
+    if method is not None:
+        name = methods.normalise(method)
+        if name not in methods.names():
+            raise ValueError(f"method = {method!r} is unknown; allowed: {', '.join(map(repr, methods.names()))}")
+        if name in methods.NEEDS:
+            extras.check("explain", *methods.NEEDS[name])
 
 
 def _load(opening: dict[str, Any], method: str | None) -> "NLI":
@@ -167,8 +163,8 @@ def _file(
     with common.progress("explain", total, shown=not (streamed and sys.stdout.isatty())) as advance:
         if streamed:
             with closing(collection.rows_of(source, reading["columns"], single=single)) as rows:
-                some, live = islice(rows, reading["limit"]), source == "-"
-                collection.write(nli, some, sys.stdout, progress=advance, live=live, **question)
+                limited, live = islice(rows, reading["limit"]), source == "-"
+                collection.write(nli, limited, sys.stdout, progress=advance, live=live, **question)
             return
         done = collection.explain_file(nli, source, folder, **reading, resume=resume, progress=advance, **question)
     typer.echo(common.in_one_line(done.summary()), err=True)

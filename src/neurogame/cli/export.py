@@ -30,7 +30,7 @@ def export(
         raise typer.BadParameter(f"--format {common.in_one_line(kind)}: allowed: onnx")
     if quantize not in (None, "int8"):
         raise typer.BadParameter(f"--quantize {common.in_one_line(quantize)}: allowed: int8")
-    wanted: Any = common.listed(extras) or []
+    wanted: Any = common.split_names(extras) or []
     extras_of.check("export")
     model = None if model == "embedded" else model
     if output is not None and output.exists():
@@ -40,7 +40,7 @@ def export(
     from neurogame.nli import load
 
     common.begin()
-    nli = load(model, label_names=common.listed(model_labels), device="cpu", explainer=explainer)
+    nli = load(model, label_names=common.split_names(model_labels), device="cpu", explainer=explainer)
     folder = output or Path(f"{Path(nli.name).name}-onnx{'-int8' if quantize else ''}")
     done = write(nli, folder, extras=wanted, quantize="int8" if quantize else None, samples=samples, seed=seed)
     if as_json:

@@ -36,7 +36,7 @@ def ground(
         raise typer.BadParameter("--data is needed: texts like those that are to be explained")
     if model is None and output is None:
         raise typer.BadParameter("--output is needed for the model that comes with the package")
-    given = {"root": root, "columns": common.mapping(columns, single=True)}
+    given = {"root": root, "columns": common.parse_columns(columns, single=True)}
     reading = {name: value for name, value in given.items() if value is not None}
     if coalitions % 2:
         raise ValueError(f"--coalitions must be even, every coalition comes with its complement; got {coalitions}")
@@ -54,7 +54,7 @@ def ground(
     common.begin()
     check_choice("removal", removal, Mode)
     chosen = random.Random(seed).sample(pairs, min(texts, len(pairs)))  # noqa: S311
-    nli = load(model, **common.opening(model_labels, device, "torch"))
+    nli = load(model, **common.load_options(model_labels, device, "torch"))
     nli.explainer = None
     held = max(1, min(MOST_HELD_OUT, len(chosen) // 20))
     passes = (len(chosen) - held) * (coalitions + 1) + held * 9

@@ -33,7 +33,7 @@ def predict(
     probabilities and the file's other columns (an id …); its own label becomes `gold`. The processes that torchrun
     or accelerate launch start share a file; --resume continues a job that was killed.
     """
-    mapping = common.mapping(columns)
+    mapping = common.parse_columns(columns)
     common.check_source(file, mapping)
     common.check_model(model, backend)
     from neurogame import prediction
@@ -45,7 +45,7 @@ def predict(
     done = prediction.already(output, part) if resume and output is not None else None
     if done is None:
         device = device or (_device() if backend == "torch" else None)
-        nli = load(model, **common.opening(model_labels, device, backend))
+        nli = load(model, **common.load_options(model_labels, device, backend))
         # a bar and lines of results would write over each other in one terminal, and so would several bars
         alone = os.environ.get("LOCAL_RANK", "0") == "0"
         with common.progress("predict", shown=alone and (output is not None or not sys.stdout.isatty())) as advance:

@@ -42,7 +42,7 @@ def serve(
 
     common.begin()
     server.serve(
-        lambda: load(model, explainer=explainer, **common.opening(model_labels, device, backend)),
+        lambda: load(model, explainer=explainer, **common.load_options(model_labels, device, backend)),
         host,
         port,
         announce=lambda url: say(f"{url} (Ctrl-C ends it)"),

@@ -1,7 +1,6 @@
-"""Where logits, label names and gold labels meet: columns by name, two-way gold labels, what counts as predicted.
+"""Align logits with gold labels: columns by label name, two-way gold labels, what counts as predicted.
 
-Metrics are elsewhere; all of them start from an `Aligned`, so the order in which
-a model happens to list its labels ends at this file.
+All metrics start from an `Aligned`: the order in which a model lists its labels matters in this file only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -79,7 +78,7 @@ def align(logits: ArrayLike | torch.Tensor, gold: Sequence[str], labels: Sequenc
         ValueError: if shapes do not match, a logit is not finite, a gold label is missing or unknown to the model, or
             two-way and three-way gold labels are mixed.
     """
-    order = ordered(labels)
+    order = sort_labels(labels)
     if len(set(order)) != len(order):
         raise ValueError(f"labels of the model appear twice: {', '.join(labels)}; check id2label of its config")
     if isinstance(logits, torch.Tensor):  # half precision and other devices are brought over first
@@ -96,14 +95,14 @@ def align(logits: ArrayLike | torch.Tensor, gold: Sequence[str], labels: Sequenc
         raise ValueError(f"logits of {bad} of {len(z)} pairs are NaN or infinite; the model has probably diverged")
     z = z[:, [list(labels).index(name) for name in order]]
     stands_for = counts_as(order, gold)
-    names = tuple(ordered(set(stands_for)))
+    names = tuple(sort_labels(set(stands_for)))
     index = {name: k for k, name in enumerate(names)}
     columns = np.array([index[name] for name in stands_for], dtype=np.int64)
     right = np.array([index[name] for name in gold], dtype=np.int64)
     return Aligned(order, z, names, columns, gold=right, predicted=columns[z.argmax(1)])
 
 
-def ordered(labels: Iterable[str]) -> tuple[str, ...]:
+def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
     """Label names in the order of `neurogame.labels`, names it does not know last and by alphabet."""
     return tuple(sorted(labels, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)))
 
@@ -119,12 +118,12 @@ def counts_as(labels: tuple[str, ...], gold: Sequence[str]) -> tuple[str, ...]:
     unknown = kinds - set(merged)
     if two_way and unknown & set(labels):
         raise ValueError(
-            f"the data mix {NON_ENTAILMENT!r} with {', '.join(map(repr, ordered(unknown & set(labels))))}, "
+            f"the data mix {NON_ENTAILMENT!r} with {', '.join(map(repr, sort_labels(unknown & set(labels))))}, "
             "which is part of it; score the two kinds separately"
         )
     if unknown:
         raise ValueError(
-            f"the data have the label {', '.join(map(repr, ordered(unknown)))}, which the model does not know; "
+            f"the data have the label {', '.join(map(repr, sort_labels(unknown)))}, which the model does not know; "
             f"its labels are {', '.join(map(repr, labels))}. Labels are compared by name: check id2label of its config"
         )
     return merged

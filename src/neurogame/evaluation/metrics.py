@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from neurogame._common.printing import printable
 from neurogame._common.records import plain
 from neurogame._common.validation import check_count
-from neurogame.evaluation.alignment import Aligned, Array, Booleans, align, ordered
+from neurogame.evaluation.alignment import Aligned, Array, Booleans, align, sort_labels
 from neurogame.evaluation.calibration import Bin, confidence
 
 LEVEL = 0.95  # of every interval
@@ -219,12 +219,12 @@ def by(
     for extra, name, hit in zip(extras, gold, correct, strict=True):
         absent = [key for key in keys if key != "label" and key not in extra]
         if absent:
-            there = printable(", ".join(map(str, extra))) or "empty"
-            raise ValueError(f"a pair has no {absent[0]!r} to group by; its extras are {there}")
+            names = printable(", ".join(map(str, extra))) or "empty"
+            raise ValueError(f"a pair has no {absent[0]!r} to group by; its extras are {names}")
         cell = counts.setdefault(tuple(name if key == "label" else str(extra[key]) for key in keys), [0, 0])
         cell[0] += 1
         cell[1] += bool(hit)
-    rank = {name: f"{k:03d}" for k, name in enumerate(ordered(set(gold)))}
+    rank = {name: f"{k:03d}" for k, name in enumerate(sort_labels(set(gold)))}
     places = sorted(counts, key=lambda cell: [rank[v] if k == "label" else v for k, v in zip(keys, cell, strict=True)])
     groups = ((dict(zip(keys, cell, strict=True)), counts[cell]) for cell in places)
     return tuple(Group(key, n, hits / n, wilson(hits, n)) for key, (n, hits) in groups)

@@ -6,55 +6,27 @@ comes about is in `metrics`, `calibration` and `comparison`; what a report looks
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import torch
 from rich.console import RenderableType
 
 from neurogame._common.records import plain, restore
 from neurogame._common.validation import check_count
+from neurogame.data import PairDataset
 from neurogame.evaluation import views
-from neurogame.evaluation.alignment import align, counts_as, ordered
+from neurogame.evaluation.alignment import align, counts_as, sort_labels
 from neurogame.evaluation.calibration import Calibration, calibrate, fit_temperature
 from neurogame.evaluation.comparison import Comparison, check_same_data, compare
 from neurogame.evaluation.metrics import Group, Scores, by, score_aligned
 from neurogame.evaluation.predictions import Predictions, load_predictions, read_report, write_report
+from neurogame.nli import NLI
 
 GROUPS = (("heuristic", "label"), ("round",))  # HANS, ANLI: reported where the pairs have these extras
 
 Progress = Callable[[int], object]  # called with the number of pairs just done
-
-
-class _Predictor(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def labels(self) -> tuple[str, ...]: ...  # in the order of the logits
-    @property
-    def temperature(self) -> float: ...  # stored in the model; 1 means none
-    @property
-    def parameters(self) -> int: ...
-    def logits(
-        self, pairs: Sequence[tuple[str, str]], *, batch_size: int = 32, progress: Progress | None = None
-    ) -> torch.Tensor: ...
-
-
-class _LabelledPairs(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def source(self) -> Any: ...
-    @property
-    def fingerprint(self) -> str: ...  # the same for the same pairs with the same labels, and for no others
-    @property
-    def without_gold(self) -> Any: ...  # rows dropped because they have no gold label: how many, or which
-    @property
-    def malformed(self) -> Any: ...  # rows skipped because they cannot be read, likewise
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -168,11 +140,11 @@ def combine(reports: Iterable[Report]) -> Report:
 
 
 def evaluate(
-    nli: _Predictor,
-    datasets: Sequence[_LabelledPairs] | _LabelledPairs,
+    nli: NLI,
+    datasets: Sequence[PairDataset] | PairDataset,
     *,
     batch_size: int = 32,
-    calibration: _LabelledPairs | None = None,
+    calibration: PairDataset | None = None,
     bins: int = 15,
     resamples: int = 1000,
     seed: int = 0,
@@ -209,22 +181,22 @@ def evaluate(
         ValueError: if a set is empty, has labels that the model lacks, or shares its name with another; or if the run
             to compare with has none of these pairs.
     """
-    several: list[Any] = [datasets] if hasattr(datasets, "fingerprint") else list(datasets)
-    _check(nli, several, calibration)
-    for what, value in (("batch_size", batch_size), ("bins", bins), ("resamples", resamples)):
-        check_count(what, value)
-    others = _others(against, several)
-    called = nli.name if name is None else name
+    sets: list[Any] = [datasets] if hasattr(datasets, "fingerprint") else list(datasets)
+    _check(nli, sets, calibration)
+    for option, value in (("batch_size", batch_size), ("bins", bins), ("resamples", resamples)):
+        check_count(option, value)
+    others = _others(against, sets)
+    model = nli.name if name is None else name
     runs: dict[str, tuple[Predictions, float]] = {}  # and the seconds they took
 
-    def run(data: _LabelledPairs) -> tuple[Predictions, float]:
+    def run(data: PairDataset) -> tuple[Predictions, float]:
         if data.fingerprint not in runs:
             pairs = [(pair.premise, pair.hypothesis) for pair in data]
             start = time.perf_counter()
             logits = nli.logits(pairs, batch_size=batch_size, progress=progress)
             seconds = time.perf_counter() - start
-            aligned = align(logits, [pair.label for pair in data], nli.labels)
-            runs[data.fingerprint] = Predictions(called, data.name, data.fingerprint, aligned, pairs), seconds
+            aligned = align(logits, _gold(data), nli.labels)
+            runs[data.fingerprint] = Predictions(model, data.name, data.fingerprint, aligned, pairs), seconds
         return runs[data.fingerprint]
 
     fitted: tuple[float, str] | None = None
@@ -232,7 +204,7 @@ def evaluate(
         on = run(calibration)[0].aligned
         fitted = fit_temperature(on.logits, on.gold), calibration.name
     rows = []
-    for data in several:
+    for data in sets:
         own, seconds = run(data)
         own, aligned = replace(own, data=data.name), own.aligned
         separate = fitted if calibration is not None and calibration.fingerprint != data.fingerprint else None
@@ -240,14 +212,14 @@ def evaluate(
         stored = nli.temperature if calibration is None or separate is not None else 1.0
         rows.append(
             Row(
-                model=called,
+                model=model,
                 parameters=int(nli.parameters),
                 data=data.name,
                 source=str(data.source),
                 fingerprint=data.fingerprint,
                 n=len(aligned),
-                without_gold=_count(data.without_gold),
-                malformed=_count(data.malformed),
+                without_gold=data.without_gold,
+                malformed=len(data.malformed),
                 scores=score_aligned(aligned, bins=bins, resamples=resamples, seed=seed),
                 groups=_groups(groups, data, own),
                 calibration=calibrate(aligned, fitted=separate, stored=stored, bins=bins, seed=seed),
@@ -260,8 +232,8 @@ def evaluate(
     return Report(tuple(rows))
 
 
-def _check(nli: _Predictor, datasets: Sequence[_LabelledPairs], calibration: _LabelledPairs | None) -> None:
-    """What can be refused before the model runs, is."""
+def _check(nli: NLI, datasets: Sequence[PairDataset], calibration: PairDataset | None) -> None:
+    """Check data sets and labels before the model runs."""
     if not datasets:
         raise ValueError("there are no data sets to evaluate on")
     names = [data.name for data in datasets]
@@ -277,18 +249,23 @@ def _check(nli: _Predictor, datasets: Sequence[_LabelledPairs], calibration: _La
         )
 
 
-def _names(nli: _Predictor, data: _LabelledPairs) -> set[str]:
+def _names(nli: NLI, data: PairDataset) -> set[str]:
     """The label names a model is scored by on a data set."""
     if len(data) == 0:
         raise ValueError(f"{data.name} has no pairs; is the file empty, or did every row lack a gold label?")
     try:
-        return set(counts_as(ordered(nli.labels), [pair.label for pair in data]))
+        return set(counts_as(sort_labels(nli.labels), _gold(data)))
     except ValueError as error:
         raise ValueError(f"{data.name}: {error}") from None
 
 
+def _gold(data: PairDataset) -> list[Any]:
+    """The gold labels; None, which `align` refuses, where a pair has none."""
+    return [pair.label for pair in data]
+
+
 def _others(
-    against: "str | Path | Report | Sequence[Predictions] | None", datasets: Sequence[_LabelledPairs]
+    against: "str | Path | Report | Sequence[Predictions] | None", datasets: Sequence[PairDataset]
 ) -> dict[str, list[Predictions]]:
     """The predictions to compare with, by the name of the data set; checked before the model runs."""
     if against is None:
@@ -308,15 +285,10 @@ def _others(
 
 
 def _groups(
-    wanted: Sequence[Sequence[str]] | None, data: _LabelledPairs, own: Predictions
+    wanted: Sequence[Sequence[str]] | None, data: PairDataset, own: Predictions
 ) -> dict[str, tuple[Group, ...]]:
-    """Accuracy by group; without a wish, the breakdowns of `GROUPS` whose extras every pair has."""
+    """Accuracy by group; by default the breakdowns of `GROUPS` whose extras every pair has."""
     extras = [pair.extras or {} for pair in data]
     if wanted is None:
         wanted = [keys for keys in GROUPS if all(key == "label" or key in extra for extra in extras for key in keys)]
     return {" × ".join(keys): by(keys, extras, own.gold, own.aligned.correct) for keys in wanted}
-
-
-def _count(dropped: Any) -> int:
-    """How many rows: a number, or a collection of them."""
-    return dropped if isinstance(dropped, int) else len(dropped)

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from neurogame.evaluation.alignment import ordered
+from neurogame.evaluation.alignment import sort_labels
 
 if TYPE_CHECKING:
     from neurogame.evaluation.report import Report, Row
@@ -40,7 +40,7 @@ def temperatures(row: "Row") -> str:
 
 def overview(report: "Report") -> tuple[list[str], Cells]:
     """One line per model and data set; the F1 of a label means something where it is a gold label of some pair."""
-    names = ordered({name for row in report.rows for name in row.scores.labels})
+    names = sort_labels({name for row in report.rows for name in row.scores.labels})
     head = ["model", "data", "pairs", "accuracy [95 %]", "macro-F1", *(f"F1 {_SHORT.get(n, n)}" for n in names)]
     head += ["ECE → scaled", "T", "NLL"]
     cells = []

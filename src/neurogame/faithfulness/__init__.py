@@ -3,23 +3,15 @@
 import sys
 import warnings
 from importlib import import_module
+from pkgutil import iter_modules
 
-_MODULES = (
-    "baselines",
-    "coalitions",
-    "correlation",
-    "degradation",
-    "deletion",
-    "interaction",
-    "judging",
-    "plausibility",
-    "stability",
-)
+from neurogame_bench import faithfulness, intervals
+
 warnings.warn(
     "neurogame.faithfulness is now neurogame_bench.faithfulness; the old name will go in a later version",
     DeprecationWarning,
     stacklevel=2,
 )
-for _name in _MODULES:
-    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = import_module(f"neurogame_bench.faithfulness.{_name}")
-globals()["intervals"] = sys.modules[f"{__name__}.intervals"] = import_module("neurogame_bench.intervals")
+_modules = {m.name: import_module(f"{faithfulness.__name__}.{m.name}") for m in iter_modules(faithfulness.__path__)}
+for _name, _module in (_modules | {"intervals": intervals}).items():
+    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _module

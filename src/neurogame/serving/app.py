@@ -111,7 +111,7 @@ _NOT_READY = {
     "failed": "the engine has failed or hangs; restart the server",
 }
 
-closed = APIRouter(route_class=StrictRoute)  # routes that need the token, where there is one
+protected = APIRouter(route_class=StrictRoute)  # routes that need the token, where there is one
 public = APIRouter()  # routes that never do
 
 
@@ -154,7 +154,7 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
     hosts: Responses = {421: _DESCRIBED[421]} if settings.hosts else {}
     token: Responses = {401: _DESCRIBED[401]} if settings.token else {}
     needed = [Depends(bearer)] if settings.token else []
-    app.include_router(closed, responses=hosts | token, dependencies=needed)
+    app.include_router(protected, responses=hosts | token, dependencies=needed)
     app.include_router(public, responses=hosts)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(Limits, settings=settings)  # the last one added is the first to see a request
@@ -172,26 +172,26 @@ def create_app(source: NLI | Callable[[], NLI], settings: Settings = DEFAULT) ->
     return app
 
 
-@closed.post("/predict", responses=_ERRORS)
+@protected.post("/predict", responses=_ERRORS)
 async def predict(pair: schema.Pair, request: Request) -> schema.Said:
     """What the model says of a pair."""
     prediction = await _answer(request, pair, partial(_engine(request).predict, pair.premise, pair.hypothesis))
     return schema.Said(**prediction.to_dict())
 
 
-@closed.post("/explain", responses=_ERRORS, response_model=schema.Explained | schema.ExplainedText)
+@protected.post("/explain", responses=_ERRORS, response_model=schema.Explained | schema.ExplainedText)
 async def explain(question: schema.AnyQuestion, request: Request) -> Response:
     """Why: what each word adds, with words struck out or at another temperature if asked."""
     return await _answer(request, question, partial(_engine(request).run, partial(_explain_json, question)))
 
 
-@closed.post("/explain.html", responses=_ERRORS | _HTML, response_class=Response)
+@protected.post("/explain.html", responses=_ERRORS | _HTML, response_class=Response)
 async def report(question: schema.AnyQuestion, request: Request) -> Response:
     """The same as one HTML file that needs nothing else."""
     return await _answer(request, question, partial(_engine(request).run, partial(_report, question)))
 
 
-@closed.get("/metrics", responses=_TEXT, response_class=Response)
+@protected.get("/metrics", responses=_TEXT, response_class=Response)
 async def metrics(request: Request) -> Response:
     """Counts and times for Prometheus."""
     return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)

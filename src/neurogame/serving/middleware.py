@@ -67,7 +67,7 @@ class Guard:
             return await self.app(scope, receive, send)
         started = gone = False
 
-        async def guarded(message: Message) -> None:
+        async def send_guarded(message: Message) -> None:
             nonlocal started, gone
             if message["type"] == "http.response.start":
                 started = True
@@ -83,14 +83,14 @@ class Guard:
         sent = Headers(scope=scope)
         if "transfer-encoding" in sent and ("content-length" in sent or scope.get("http_version") == "1.0"):
             text = "a request has either Content-Length or, in HTTP/1.1, Transfer-Encoding"
-            return await problem(400, text, {"Connection": "close"})(scope, receive, guarded)
+            return await problem(400, text, {"Connection": "close"})(scope, receive, send_guarded)
         try:
-            await self.app(scope, receive, guarded)
+            await self.app(scope, receive, send_guarded)
         except asyncio.CancelledError:  # uvicorn's, when the time for a graceful shutdown is over
             if started:
                 raise
             scope["state"]["notes"]["refused"] = "draining"
-            await problem(503, "stopped, since the server is shutting down", RETRY)(scope, receive, guarded)
+            await problem(503, "stopped, since the server is shutting down", RETRY)(scope, receive, send_guarded)
         except Exception as error:
             if started:
                 raise
@@ -100,7 +100,7 @@ class Guard:
                 "where": places(error.__traceback__),
             }
             log.error("internal error", extra={"fields": fields})  # noqa: TRY400  the message may hold a user's text
-            await problem(500, "internal error; the server's log says where")(scope, receive, guarded)
+            await problem(500, "internal error; the server's log says where")(scope, receive, send_guarded)
 
     async def _wait_turn(self, receive: Receive) -> bool:
         """Wait for this rejection's turn; False if its client disconnects first."""
@@ -200,12 +200,12 @@ class Limits:
         slot = _Slot(address(scope.get("client")), asyncio.get_running_loop().time() + self.settings.patience)
         self.slots[slot] = None
 
-        async def released(message: Message) -> None:
+        async def send_and_release(message: Message) -> None:
             self.slots.pop(slot, None)
             await send(message)
 
         try:
-            return await self.app(scope, self._limit_body(scope, receive, slot), released)
+            return await self.app(scope, self._limit_body(scope, receive, slot), send_and_release)
         finally:
             self.slots.pop(slot, None)
 
@@ -224,7 +224,7 @@ class Limits:
         announced = Headers(scope=scope).get("content-length", "")
         most, seen = self.settings.body, 0
 
-        async def limited() -> Message:
+        async def receive_limited() -> Message:
             nonlocal seen
             if announced.isdecimal() and (len(announced) > 18 or int(announced) > most):
                 raise HTTPException(413, f"the request has {announced[:18]} bytes; at most {most} are taken")
@@ -242,7 +242,7 @@ class Limits:
                 raise HTTPException(413, f"the request has more than {most} bytes; at most {most} are taken")
             return message
 
-        return limited
+        return receive_limited
 
     def _too_slow(self, scope: Scope, slot: _Slot) -> HTTPException:
         if slot.end:

@@ -67,15 +67,15 @@ def serve(
     """
     settings = Settings(**options)
     with listening(host, port) as listener, log_to_stderr():
-        where, here_only = url(listener), reached_from_here_only(listener)
+        where, here_only = url(listener), is_loopback(listener)
         if here_only or settings.hosts:
             settings = replace(settings, hosts=tuple({*LOOPBACK, host, *settings.hosts}))
         if not here_only and settings.token is None:
             warn(f"any client that reaches {host} can use it and read its /metrics; --token-file FILE requires a token")
-        raise_limit_of_files()
+        raise_file_limit()
         server = Server(load, settings)
         if server.most < MOST:
-            warn(f"{limit_of_files()} files may be open (ulimit -n): {server.most} connections instead of {MOST}")
+            warn(f"{file_limit()} files may be open (ulimit -n): {server.most} connections instead of {MOST}")
         server.engine.when_loaded = lambda: server.loaded(lambda: announce(where))
         server.run(sockets=[listener])
     if server.engine.failure is not None:
@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
     def __init__(self, source: NLI | Callable[[], NLI], settings: Settings) -> None:
         app = create_app(source, settings)
         self.engine: Engine = app.state.engine
-        self.most, self.told = most_connections(), -1.0
+        self.most, self.warned_at = most_connections(), -1.0
         config = uvicorn.Config(
             app,
             http=partial(Connection, patience=settings.patience, most=self.most),  # type: ignore[arg-type]  # called only
@@ -115,8 +115,8 @@ class Server(uvicorn.Server):
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in SHORTAGE:
             loop.default_exception_handler(context)
-        elif loop.time() > self.told + 0.5:  # asyncio calls it for every connection that it could not accept
-            self.told = loop.time()
+        elif loop.time() > self.warned_at + 0.5:  # asyncio calls it for every connection that it could not accept
+            self.warned_at = loop.time()
             make_room(self.server_state.connections, 2 * AT_ONCE)
             log.warning("cannot accept connections", extra={"fields": {"error": error.strerror}})
 
@@ -134,15 +134,15 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def limit_of_files() -> int:
+def file_limit() -> int:
     """How many files, and so connections, the process may have open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource else FILES
     return soft if soft >= 0 else FILES  # below 0: no limit
 
 
-def raise_limit_of_files() -> None:
+def raise_file_limit() -> None:
     """Raise the soft limit to the hard one, or to FILES, which are enough."""
-    if resource and limit_of_files() < FILES:
+    if resource and file_limit() < FILES:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         soft = FILES if hard < 0 else min(FILES, hard)
         with suppress(OSError, ValueError):  # a system may refuse: then fewer connections are kept
@@ -151,7 +151,7 @@ def raise_limit_of_files() -> None:
 
 def most_connections() -> int:
     """MOST, or as many as the limit of open files leaves."""
-    files = limit_of_files()
+    files = file_limit()
     return min(MOST, max(files - OTHERS, files // 4))
 
 
@@ -172,7 +172,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def reached_from_here_only(listener: socket.socket) -> bool:
+def is_loopback(listener: socket.socket) -> bool:
     """Whether the address is a loopback one."""
     return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 

@@ -82,7 +82,7 @@ class Telemetry:
         scope.setdefault("state", {})["notes"] = notes
         start, status = time.perf_counter(), 500
 
-        async def with_id(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -91,7 +91,7 @@ class Telemetry:
 
         with self.metrics.active.track_inprogress():
             try:
-                await self.app(scope, receive, with_id)
+                await self.app(scope, receive, send_with_id)
             except asyncio.CancelledError:
                 status = GONE
                 raise

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from neurogame.training.run import train
     from neurogame.training.trainer import NeuroGameTrainer
 
-# imported when they are asked for: a run file that is not there is reported without torch
+# imported on first use: a missing run file is reported without torch
 _LATER = {
     "ConfigError": "files",
     "NeuroGameTrainer": "trainer",

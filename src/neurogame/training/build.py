@@ -1,6 +1,5 @@
 """From a checked run file to the objects it names: data sets, tokenizer, model."""
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,11 @@ from neurogame.modeling.baselines.word_tokenizer import build_tokenizer
 from neurogame.modeling.baselines.word_vectors import read_vectors
 from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.configuration import special_token_ids
-from neurogame.modeling.loading import load_classifier, load_tokenizer, load_trained
+from neurogame.modeling.loading import load_classifier, load_tokenizer
 from neurogame.training.config import DataSection, ModelSection, RunConfig
 from neurogame.training.files import ConfigError
-from neurogame.training.grounding import GroundedRows, PairRows, same_labels
+from neurogame.training.grounding import GroundedRows, PairRows
 from neurogame.training.randomness import derive, generator
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Splits:
 
 
 def read_splits(section: DataSection) -> Splits:
-    """Every data set that the run names; a missing file or an unknown label is found here, before a model is loaded."""
+    """Load every data set of the run, before a model is loaded: missing files and unknown labels are reported early."""
     options: dict[str, Any] = section.model_dump(include={"root", "hub", "on_error", "columns", "label_names"})
 
     def join(names: list[str], limit: int | None) -> PairDataset:
@@ -127,37 +124,6 @@ def _regrow(name: str, options: dict[str, Any]) -> NeuroGameForSequenceClassific
     return NeuroGameForSequenceClassification(config, old.encoder)
 
 
-def has_new_game(config: RunConfig) -> bool:
-    """Whether the run gives its encoder a game that was never trained, on a plain or a trained encoder."""
-    if config.model.options.get("readout") != "game":
-        return False
-    trained = AutoConfig.from_pretrained(str(config.model.encoder), trust_remote_code=False)
-    return not isinstance(trained, NeuroGameConfig) or trained.readout == "ffn"
-
-
-def teacher(config: RunConfig, model: PreTrainedModel) -> PreTrainedModel | None:
-    """The trained classifier whose encoder a run that `has_new_game` starts from; None where it has none.
-
-    It is a model of ours or of transformers, with the labels of `model` in any order.
-    """
-    name = str(config.model.encoder)
-    trained = AutoConfig.from_pretrained(name, trust_remote_code=False)
-    if isinstance(trained, NeuroGameConfig):
-        return NeuroGameForSequenceClassification.from_pretrained(name, dtype=torch.float32)
-    if not any(kind.endswith("ForSequenceClassification") for kind in trained.architectures or ()):
-        return None
-    if same_labels(trained, model.config) is None:
-        _log.warning(
-            "model.encoder: the labels of %s (%s) are not those of the run (%s): the game is not fitted to its "
-            "answers, but learns from the labels of the training data",
-            name,
-            ", ".join(trained.id2label.values()),
-            ", ".join(model.config.id2label.values()),
-        )
-        return None
-    return load_trained(name)
-
-
 def _build_word_model(config: RunConfig, splits: Splits) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """DAM or ESIM on the words of the data; a word of dev or test counts only if it has a vector."""
     section = config.model
@@ -196,7 +162,7 @@ class DroppedWords(PairRows):
         self.rate, self.seed, self.epoch = rate, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called at the start of an epoch."""
+        """Set the epoch that the draws depend on."""
         self.epoch = epoch
 
     def __getitem__(self, index: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class FollowRecipe(TrainerCallback):
 
     def _layers(self) -> list[NeuroGameAttention]:
         models = [self.trainer.model]
-        if self.trainer.averaged is not None:  # a schedule is not averaged: what is evaluated has today's γ
+        if self.trainer.averaged is not None:  # a schedule is not averaged: the averaged model has the γ of this step
             models.append(self.trainer.averaged.module)
         return [layer for model in models for layer in model.modules() if isinstance(layer, NeuroGameAttention)]
 
@@ -58,12 +58,12 @@ class FollowRecipe(TrainerCallback):
             self._set_gamma(start ** (1.0 - t) * end**t)
 
     def on_optimizer_step(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """The average moves towards the weights that have just been updated."""
+        """Update the moving average of the weights."""
         if self.trainer.averaged is not None:
             self.trainer.averaged.update_parameters(self.trainer.model)
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Log with each checkpoint: what has been summed up since the last entry is not in one."""
+        """Log with each checkpoint: a checkpoint does not hold the loss summed up since the last log entry."""
         control.should_log |= control.should_save
 
     on_epoch_end = on_step_end
@@ -85,7 +85,7 @@ class BestModel(TrainerCallback):
         self.trainer, self.folder, self.patience = trainer, folder, patience
 
     def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """The evaluation has been logged."""
+        """Save the model if it is the best so far; stop the run if it is out of patience."""
         history = [entry[METRIC] for entry in state.log_history if METRIC in entry]
         if len(history) == 1 or history[-1] > max(history[:-1]):
             if args.should_save:
@@ -99,7 +99,7 @@ class Bar(ProgressCallback):
     """transformers' progress bar with the log beside it, on stderr: stdout is for results."""
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any) -> None:
-        """The latest figures follow the bar."""
+        """Show the latest figures beside the bar."""
         if state.is_world_process_zero and self.training_bar is not None and logs is not None:
             names = {"loss": "loss", "learning_rate": "lr", METRIC: "dev", "eval_coalition_r2": "R²"}
             shown = {short: f"{logs[name]:.4g}" for name, short in names.items() if name in logs}
@@ -107,7 +107,7 @@ class Bar(ProgressCallback):
             self.training_bar.set_postfix(self._shown)
 
     def close(self) -> None:
-        """However the run has ended: the next output begins on a line of its own."""
+        """Close the bars, also after an error, so that the next output starts on a new line."""
         for bar in (self.prediction_bar, self.training_bar):
             if bar is not None:
                 bar.close()

@@ -19,7 +19,7 @@ _EXPOSED = ("MiniLM", "mpnet")  # encoders of sentence-transformers
 
 
 def versions() -> dict[str, str]:
-    """Of Python and the libraries that computed the figures."""
+    """Versions of Python and of the libraries that computed the results."""
     return {"python": platform.python_version()} | {name: v for name in _LIBRARIES if (v := version_of(name))}
 
 

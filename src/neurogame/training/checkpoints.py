@@ -1,7 +1,7 @@
-"""The checkpoints of a run, `checkpoint-STEP`: one that has its name is complete.
+"""The checkpoints of a run. A folder `checkpoint-STEP` is always complete, whenever the run is killed.
 
-It is written under `unfinished/` and moved out when all of it is on disk; one that is deleted is moved in first. So a
-run can be killed at any moment, and everything to clean up is in one folder.
+A checkpoint is written under `unfinished/` and moved out when all of it is on disk; it is moved in again before it is
+deleted. So everything to clean up is in one folder.
 """
 
 import shutil
@@ -13,19 +13,13 @@ UNFINISHED = "unfinished"
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The newest last."""
+    """All complete checkpoints, the newest last."""
     steps = {path: path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*")}
     return sorted((path for path, step in steps.items() if step.isdecimal()), key=lambda path: int(steps[path]))
 
 
 def publish(folder: Path, step: int, keep: int) -> None:
-    """Publish a complete checkpoint, and only then delete all but the last few.
-
-    Args:
-        folder: of the checkpoints.
-        step: of the one that is under `unfinished/`.
-        keep: how many stay.
-    """
+    """Move the complete checkpoint of `step` out of `unfinished/`, and only then delete all but the last `keep`."""
     aside, name = folder / UNFINISHED, f"checkpoint-{step}"
     sync_folder(aside / name)
     if (folder / name).exists():

@@ -6,20 +6,16 @@
 
 x_C is the text with the words outside C removed, read by the same model in a pass of its own; C comes with its
 complement, so both together are one text long. `GroundedRows` gives each training row its words, `grounding_loss` adds
-the two terms, `coalition_r2` is the dev metric. `fit_to_answers` fits the games to a frozen model: before training to
-the classifier that the run starts from, after training to the model that came out. A run that starts from a plain
-encoder has no such classifier: `warm_start`.
+the two terms, `coalition_r2` is the dev metric. Fits to a frozen model before and after training are in `warm_start`.
 """
 
-import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from neurogame._common.types import Bool, Float, Int
 from neurogame.data import PairDataset
@@ -27,27 +23,24 @@ from neurogame.data.batching import EncodedDataset
 from neurogame.data.removal import Removal
 from neurogame.data.words import read_words
 from neurogame.grounding.coalitions import centred, r_squared
-from neurogame.grounding.fitting import LEARNING_RATE, GroundedGame, fit_games, fit_quality, observe
-from neurogame.grounding.texts import WORDS, as_pairs, coalitions_of, draw_words, word_rows
-from neurogame.labels import spelled
+from neurogame.grounding.texts import WORDS, coalitions_of, draw_words, word_rows
 from neurogame.modeling.model import NeuroGameForSequenceClassification
-from neurogame.readout import LinearReadout, NormGames, ReadoutOutput
+from neurogame.readout import LinearReadout, ReadoutOutput
 from neurogame.training.config import GroundingSection
-from neurogame.training.randomness import derive, generator
+from neurogame.training.randomness import generator
 
-POLISH_RATE = 3e-4
 _DEV_COALITIONS = 4  # per pair of dev
 
 
 class PairRows(Dataset[dict[str, Any]]):
-    """Pairs beside their rows in an `EncodedDataset`, of which something is worked out when a row is read."""
+    """Base of data sets that compute part of a row from its pair when the row is read."""
 
     def __init__(self, pairs: PairDataset, encoded: EncodedDataset, tokenizer: PreTrainedTokenizerBase) -> None:
         self.pairs, self.encoded, self.tokenizer = pairs, encoded, tokenizer
 
     @property
     def lengths(self) -> list[int]:
-        """Tokens per row, as it was encoded."""
+        """Tokens per row of the whole pairs."""
         return self.encoded.lengths
 
     def __len__(self) -> int:
@@ -72,23 +65,16 @@ def grounding_loss(
     removal: Removal,
     draws: torch.Generator,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """The mean over rows and coalitions of the two terms: (masked, grounding), without their weights.
+    """(masked, grounding): the two terms without their weights, means over rows and coalitions.
 
-    Of the rows a `share`, drawn anew each step: the passes over incomplete texts are most of what grounding costs.
-
-    Args:
-        model: as it is called in training.
-        inputs: what it was called with; its draws of coalitions are passed on.
-        word_of: the word of each token, −1 for none.
-        outputs: of the whole texts, with the record of the game.
-        section: the objective.
-        removal: how words are taken out.
-        draws: where the coalitions come from.
+    Only a `share` of the rows counts, drawn anew each step: the passes over incomplete texts are most of the cost of
+    grounding. `inputs` are those of the step, whose draws are passed on; `outputs` are those of the whole texts, with
+    the record of the game; `word_of` is the word of each token, −1 for none.
     """
     count, rows = section.coalitions, torch.arange(len(word_of))
     if section.share < 1.0:  # at least one row, in their order
-        chosen = torch.randperm(len(word_of), generator=draws)[: max(1, round(section.share * len(word_of)))]
-        rows = chosen.sort().values
+        size = max(1, round(section.share * len(word_of)))
+        rows = torch.randperm(len(word_of), generator=draws)[:size].sort().values
     rows = rows.to(word_of.device)
     word_of, real = word_of[rows], inputs["attention_mask"][rows].bool()
     _, stays = draw_words(word_of, real, count, section.law, draws)
@@ -154,81 +140,3 @@ def coalition_r2(
     assert isinstance(model.classifier, LinearReadout)
     base = model.classifier.base.detach().cpu()
     return r_squared(torch.cat(predicted).flatten(0, 1), torch.cat(answers).flatten(0, 1), base)
-
-
-def sample_texts(data: PairDataset, count: int, seed: int) -> tuple[list[Any], torch.Generator]:
-    """`count` training texts for a warm start or a polish, and the generator, for further draws."""
-    draws = generator(seed, "warm start")
-    return [data[i] for i in torch.randperm(len(data), generator=draws)[:count].tolist()], draws
-
-
-def fit_to_answers(
-    model: NeuroGameForSequenceClassification,
-    teacher: PreTrainedModel | None,
-    tokenizer: PreTrainedTokenizerBase,
-    data: PairDataset,
-    section: GroundingSection,
-    max_length: int,
-    *,
-    seed: int,
-    bf16: bool = False,
-    progress: Any = None,
-) -> dict[str, float]:
-    """Fit games and readout, in place, to a frozen model's answers on coalitions of training texts.
-
-    Before training the answers are those of a `teacher` on the same encoder: a random head would ruin a trained encoder
-    before it had learned to read it. After training (`teacher` None) they are the model's own: while the encoder moved,
-    the game followed a moving target. The whole text is among the coalitions, so the answers stay those of the model up
-    to the error of the fit.
-
-    Args:
-        model: with readout "game"; its games and classifier are changed.
-        teacher: a trained classifier on the same encoder, with the same labels in any order; None: `model` itself.
-        tokenizer: of both.
-        data: texts are drawn from it, `section.warm_texts` or `section.polish_texts`.
-        section: the objective.
-        max_length: tokens of a text.
-        seed: of the run.
-        bf16: autocast the passes over the texts, as in training.
-        progress: called with the number of forward passes just done.
-
-    Returns:
-        R² on what it was fitted to, see `neurogame.grounding.fit_quality`.
-    """
-    polish = teacher is None
-    seed = derive(seed, "polish") % 2**31 if polish else seed
-    count, steps = (section.polish_texts, section.polish_steps) if polish else (section.warm_texts, section.warm_steps)
-    config, games = model.config, model.pooling.games
-    assert isinstance(games, NormGames)
-    observed = observe(
-        copy.deepcopy(model) if teacher is None else teacher,
-        tokenizer,
-        as_pairs(sample_texts(data, count, seed)[0]),
-        config.read_layers,
-        coalitions=section.coalitions,
-        law=section.law,
-        removal=section.removal,
-        max_length=max_length,
-        seed=derive(seed, "warm coalitions") % 2**31,
-        bf16=bf16,
-        progress=progress,
-    )
-    if teacher is not None:
-        order = same_labels(teacher.config, config) or list(range(config.num_labels))
-        logits = [said[:, order] for said in observed.logits]
-        observed = replace(observed, logits=logits, empty=observed.empty[order])
-    game = GroundedGame(games.dim, config.num_labels, **games.options)
-    game.games.load_state_dict(games.state_dict())
-    game.readout.load_state_dict(model.classifier.state_dict())
-    rate = POLISH_RATE if polish else LEARNING_RATE
-    fit_games(game, observed, steps=steps, seed=seed, learning_rate=rate, standardise=not polish)
-    games.load_state_dict(game.games.state_dict())
-    model.classifier.load_state_dict(game.readout.state_dict())
-    return fit_quality(game, observed)
-
-
-def same_labels(theirs: PreTrainedConfig, ours: PreTrainedConfig) -> list[int] | None:
-    """Where each of our labels is among theirs, by name in any usual spelling; None if they are not the same labels."""
-    names = {spelled(str(name)): int(i) for i, name in (theirs.id2label or {}).items()}
-    wanted = [spelled(str(ours.id2label[i])) for i in range(ours.num_labels)]
-    return [names[name] for name in wanted] if set(names) == set(wanted) and len(names) == theirs.num_labels else None

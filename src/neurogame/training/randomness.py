@@ -27,10 +27,10 @@ def generator(seed: int, *path: int | str) -> torch.Generator:
 class LengthGroupedSampler(Sampler[int]):
     """Steps of rows of similar length, in an order that is a function of (seed, epoch).
 
-    transformers has the grouping and a sampler of this name; that one draws its order from wherever
-    torch's generator happens to be, so that a resumed epoch need not repeat it, and it goes from long rows to
-    short ones again and again, which the loss follows. Here the longest step comes first (memory runs out at
-    once or not at all), the others in a random order, and one that is not full last.
+    transformers has the grouping and a sampler of this name. That one draws its order from torch's global generator,
+    so a resumed epoch need not repeat it, and goes from long rows to short ones again and again, which shows in the
+    loss. Here the longest step comes first (memory runs out at once or not at all), the others follow in random order,
+    and one that is not full comes last.
 
     Args:
         lengths: tokens of each row.
@@ -45,7 +45,7 @@ class LengthGroupedSampler(Sampler[int]):
         self.repeated = -len(self.lengths) % multiple
 
     def set_epoch(self, epoch: int) -> None:
-        """Called at the start of an epoch."""
+        """Set the epoch that the order depends on."""
         self.epoch = epoch
 
     def __len__(self) -> int:

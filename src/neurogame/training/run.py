@@ -16,7 +16,6 @@ the same configuration.
 import atexit
 import gc
 import json
-import logging
 import math
 import os
 import shutil
@@ -27,7 +26,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils.data import Subset
-from tqdm.auto import tqdm
 from transformers import EvalPrediction, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
@@ -39,17 +37,15 @@ from neurogame.grounding.texts import CollateWords, as_pairs
 from neurogame.modeling import NeuroGameForSequenceClassification
 from neurogame.nli import NLI
 from neurogame.training import card, curves
-from neurogame.training.build import Splits, build, has_new_game, read_splits, teacher, training_rows
+from neurogame.training.build import Splits, build, read_splits, training_rows
 from neurogame.training.callbacks import METRIC, Bar, BestModel, is_out_of_patience
 from neurogame.training.checkpoints import checkpoints, delete_unfinished
 from neurogame.training.config import RunConfig, TrainingError, dump_config
 from neurogame.training.files import ConfigError
-from neurogame.training.grounding import coalition_r2, fit_to_answers
+from neurogame.training.grounding import coalition_r2
 from neurogame.training.randomness import generator
 from neurogame.training.trainer import NeuroGameTrainer, readable
-from neurogame.training.warm_start import learn_labels
-
-_log = logging.getLogger(__name__)
+from neurogame.training.warm_start import polish, warm_start
 
 
 def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_progress: bool = True) -> dict[str, Any]:
@@ -80,9 +76,8 @@ def train(config: RunConfig, *, resume: bool = False, end: bool = False, show_pr
     try:
         splits = read_splits(config.data)
         model, tokenizer = build(config, splits)
-        started = resume and checkpoints(config.folder / "checkpoints")
-        if not started:
-            _warm_start(config, model, tokenizer, splits, show=show_progress)
+        if not (resume and checkpoints(config.folder / "checkpoints")):
+            warm_start(config, model, tokenizer, splits.train, show_progress=show_progress)
         trainer = make_trainer(config, model, tokenizer, splits, show_progress=show_progress)
         atexit.register(_leave_group)
     except BaseException:
@@ -105,37 +100,6 @@ def _leave_group() -> None:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         gc.collect()  # what still holds the group: the wrapped model of the trainer
         torch.distributed.destroy_process_group()
-
-
-def _warm_start(config: RunConfig, model: Any, tokenizer: Any, splits: Splits, *, show: bool) -> None:
-    """Train a new game on the frozen encoder, where the run asks so: from a trained classifier, or from the labels."""
-    section = config.training.grounding
-    if section is None or not section.warm_steps:
-        return
-    if has_new_game(config):
-        _fit_game("warm start", section.warm_texts, config, model, teacher(config, model), tokenizer, splits, show=show)
-    elif "warm_steps" in section.model_fields_set:
-        _log.warning(
-            "training.grounding.warm_steps = %d has no effect: %s has a game already, which is trained further",
-            section.warm_steps,
-            config.model.encoder,
-        )
-
-
-def _fit_game(
-    what: str, texts: int, config: RunConfig, model: Any, trained: Any, tokenizer: Any, splits: Splits, *, show: bool
-) -> None:
-    """Fit the game of a frozen model: to `trained`, or to the model itself in a polish, or else to the labels."""
-    section, training = config.training.grounding, config.training
-    assert section is not None
-    common = (tokenizer, splits.train, section, config.data.max_length)
-    total = min(texts, len(splits.train)) * (section.coalitions + 1)
-    with tqdm(total=total, unit="pass", desc=what, disable=not show) as bar:
-        options: dict[str, Any] = {"seed": config.seed, "bf16": training.bf16, "progress": bar.update}
-        if trained is None and what != "polish":
-            learn_labels(model, *common, **options)
-        else:
-            fit_to_answers(model, trained, *common, **options)
 
 
 def _claim(folder: Path, config: RunConfig, *, resume: bool) -> None:
@@ -292,11 +256,10 @@ def finish(config: RunConfig, trainer: NeuroGameTrainer, splits: Splits, *, show
     if not (best / "config.json").is_file():
         raise TrainingError(f"{best} is missing: the best model of this run has been deleted")
     model = type(trainer.model).from_pretrained(best, dtype=torch.float32, use_safetensors=True)
-    tokenizer, section = trainer.processing_class, config.training.grounding
+    tokenizer = trainer.processing_class
     nli = NLI(model, tokenizer, name=config.name)
-    if section is not None:
-        if section.polish_steps:
-            _fit_game("polish", section.polish_texts, config, model, None, tokenizer, splits, show=show_progress)
+    if config.training.grounding is not None:
+        polish(config, model, tokenizer, splits.train, show_progress=show_progress)
         r2 = _r2(config, model, tokenizer, splits)
         model.config.readout_r2 = r2 if math.isfinite(r2) else None
     if config.training.calibrate:

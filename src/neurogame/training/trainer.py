@@ -45,6 +45,10 @@ class NeuroGameTrainer(Trainer):
         args: `TrainingArguments`; its seed is the run's seed.
         recipe: the training section of a run file.
         options: everything else that `Trainer` takes (data sets, collator, processing class, callbacks).
+
+    Example:
+        >>> trainer = NeuroGameTrainer(model, args, TrainingSection(ema=0.999), train_dataset=rows)  # doctest: +SKIP
+        >>> trainer.train()  # doctest: +SKIP
     """
 
     lr_scheduler: Any
@@ -124,7 +128,7 @@ class NeuroGameTrainer(Trainer):
     # One step
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
-        """The micro-batches of a step; how many rows they hold together weighs each of them."""
+        """The micro-batches of a step, which are weighted by their rows."""
         batches, items = super().get_batch_samples(*args, **kwargs)
         self._rows = [len(batch["labels"]) for batch in batches]
         if self.args.world_size > 1:
@@ -140,7 +144,7 @@ class NeuroGameTrainer(Trainer):
         return batches, items
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
-        """Seeds what is random in this micro-batch (dropout, mixup) by its place, then does as the Trainer does."""
+        """Seed dropout and mixup by the place of the micro-batch, then do as the Trainer does."""
         step = self.state.global_step
         self._micro = self._micro + 1 if step == self._step else 0
         self._step = step
@@ -154,7 +158,7 @@ class NeuroGameTrainer(Trainer):
         return loss
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        """Called before the optimiser moves the weights."""
+        """Check the gradient norm before the optimiser step."""
         norm = super()._get_grad_norm(model, grad_norm)
         self._check_finite("gradient", norm)
         return norm
@@ -241,7 +245,7 @@ class NeuroGameTrainer(Trainer):
             self.model.load_state_dict(kept)
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """What is evaluated is what is saved."""
+        """Evaluate the averaged weights, which are also those that are saved."""
         with self.averaged_weights():
             return super().evaluation_loop(*args, **kwargs)
 
@@ -301,19 +305,17 @@ class NeuroGameTrainer(Trainer):
             super()._load_optimizer_and_scheduler(checkpoint)
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
-        """As the Trainer's; a damaged file is a `TrainingError`."""
         with readable(checkpoint):
             super()._load_rng_state(checkpoint)
 
     def _load_scaler(self, checkpoint: str | None) -> None:
-        """As the Trainer's; a damaged file is a `TrainingError`."""
         with readable(checkpoint):
             super()._load_scaler(checkpoint)
 
 
 @contextmanager
 def readable(folder: str | Path | None) -> Iterator[None]:
-    """A checkpoint that is damaged, of another model, or holds more than tensors, ends a run in one line."""
+    """Errors of reading a checkpoint (damaged, of another model, other objects than tensors) as a TrainingError."""
     advice = "delete it to resume from the one before"
     try:
         yield

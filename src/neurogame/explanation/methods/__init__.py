@@ -14,17 +14,9 @@ from typing import Literal, NamedTuple
 
 from transformers import PreTrainedModel
 
+from neurogame._common.methods import NEEDS, normalise
 from neurogame.explanation.methods import decision, inputs, layer, slopes
 from neurogame.explanation.reading import Attribution, Question, Reading, is_grounded
-
-SPELLINGS = {  # as people write them
-    "attention_weights": "attention",
-    "gradient_x_input": "gradient",
-    "input_x_gradient": "gradient",
-    "kernel_shap": "kernelshap",
-    "partition_shap": "partition",
-    "shap_partition": "partition",
-}
 
 
 class Method(NamedTuple):
@@ -55,11 +47,11 @@ METHODS: dict[str, Method] = {
     "attention": Method(layer.has_weights, layer.attention, "weights"),
     "gradient": Method(slopes.has_embeddings, slopes.gradient),
     "integrated_gradients": Method(
-        slopes.has_embeddings, slopes.integrated_gradients, samples="steps", needs=("captum",)
+        slopes.has_embeddings, slopes.integrated_gradients, samples="steps", needs=NEEDS["integrated_gradients"]
     ),
-    "lime": Method(_any, inputs.lime, samples="forward passes", needs=("captum", "sklearn")),
-    "kernelshap": Method(_any, inputs.kernelshap, samples="forward passes", needs=("captum", "sklearn")),
-    "partition": Method(_any, inputs.partition, samples="forward passes", needs=("shap",)),
+    "lime": Method(_any, inputs.lime, samples="forward passes", needs=NEEDS["lime"]),
+    "kernelshap": Method(_any, inputs.kernelshap, samples="forward passes", needs=NEEDS["kernelshap"]),
+    "partition": Method(_any, inputs.partition, samples="forward passes", needs=NEEDS["partition"]),
     "random": Method(_any, layer.random, "nothing"),
 }
 
@@ -114,6 +106,5 @@ def named(method: str) -> str:
         >>> named("Gradient × input")
         'gradient'
     """
-    spelled = "_".join(str(method).casefold().replace("×", " x ").replace("-", " ").replace("_", " ").split())
-    spelled = SPELLINGS.get(spelled, spelled)
-    return spelled if spelled in METHODS else method
+    name = normalise(method)
+    return name if name in METHODS else method
