@@ -3,6 +3,7 @@
 from jaxtyping import config, install_import_hook
 
 CHECKED = (
+    "_common.validation",
     "attention",
     "couplings",
     "example",
@@ -14,6 +15,7 @@ CHECKED = (
     "grounding.coalitions",
     "grounding.game",
     "hamiltonian",
+    "interactions",
     "ising",
     "marginals",
     "modeling.heads",
@@ -24,7 +26,6 @@ CHECKED = (
     "readout",
     "sampling",
     "self_attention",
-    "validation",
     "values",
 )
 install_import_hook([f"neurogame.{name}" for name in CHECKED], "beartype.beartype")

@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from conftest import CHECKED
+
 import neurogame
 
 SOURCE = Path(neurogame.__file__).parent
@@ -152,3 +154,8 @@ def f():
         ("explanation.removal", True),
         ("", True),
     ]
+
+
+def test_the_modules_whose_shapes_are_checked_exist():
+    """A name that is none would switch its checks off without a word."""
+    assert set(CHECKED) <= set(MODULES)
