@@ -1,33 +1,8 @@
 """Shapes in signatures are checked while the suite runs: jaxtyping's import hook must come before the import."""
 
 from jaxtyping import config, install_import_hook
+from shapes import CHECKED
 
-CHECKED = (
-    "_common.validation",
-    "attention",
-    "couplings",
-    "example",
-    "exact",
-    "explanation.methods.decision",
-    "explanation.methods.layer",
-    "data.words",
-    "game",
-    "grounding.coalitions",
-    "grounding.game",
-    "hamiltonian",
-    "interactions",
-    "ising",
-    "marginals",
-    "modeling.heads",
-    "modeling.losses",
-    "modeling.padding",
-    "players",
-    "query_game",
-    "readout",
-    "sampling",
-    "self_attention",
-    "values",
-)
 install_import_hook([f"neurogame.{name}" for name in CHECKED], "beartype.beartype")
 
 import pytest

@@ -119,7 +119,7 @@ def energy(
         [...].
 
     Raises:
-        TypeError: spins or field are no tensors.
+        TypeError: spins or field are no tensors, or coupling is none of its three kinds.
 
     Example:
         >>> ising.energy(torch.tensor([1.0, -1.0]), torch.tensor([1.0, 2.0]), None)
@@ -128,6 +128,7 @@ def energy(
     for name, given in (("spins", spins), ("field", field)):
         if not isinstance(given, Tensor):
             raise TypeError(f"{name} must be a torch.Tensor, got {type(given).__name__}")
+    _check_kind(coupling)
     return -(spins * field).sum(-1) - 0.5 * (spins * matvec(coupling, spins)).sum(-1)
 
 
@@ -260,6 +261,11 @@ def _compiled_iterate(
     return spins, residual, iterations.long()
 
 
+def _check_kind(coupling: object) -> None:
+    if not isinstance(coupling, Tensor | LinearCoupling | None):
+        raise TypeError(f"coupling must be a tensor, a LinearCoupling or None, got {type(coupling).__name__}")
+
+
 def _problem(
     field: Tensor, coupling: Coupling, gamma: float | Tensor, method: Method, mask: Tensor | None, validate: bool | None
 ) -> Problem:
@@ -268,8 +274,7 @@ def _problem(
     check_positive("gamma", gamma, validate)
     if not isinstance(field, Tensor) or field.dim() < 1 or not field.is_floating_point():
         raise TypeError(f"field must be a floating [..., tokens] tensor, got {' '.join(repr(field).split()):.80}")
-    if not isinstance(coupling, Tensor | LinearCoupling | None):
-        raise TypeError(f"coupling must be a tensor, a LinearCoupling or None, got {type(coupling).__name__}")
+    _check_kind(coupling)
     if isinstance(coupling, Tensor) and coupling.is_complex():
         raise TypeError(f"coupling must hold real numbers, got {coupling.dtype}")
     n = field.shape[-1]

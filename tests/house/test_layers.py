@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from conftest import CHECKED
+from shapes import CHECKED
 
 import neurogame
 

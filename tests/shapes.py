@@ -1,0 +1,28 @@
+"""Modules whose shape annotations are checked while the suite runs; see conftest.py."""
+
+CHECKED = (
+    "_common.validation",
+    "attention",
+    "couplings",
+    "example",
+    "exact",
+    "explanation.methods.decision",
+    "explanation.methods.layer",
+    "data.words",
+    "game",
+    "grounding.coalitions",
+    "grounding.game",
+    "hamiltonian",
+    "interactions",
+    "ising",
+    "marginals",
+    "modeling.heads",
+    "modeling.losses",
+    "modeling.padding",
+    "players",
+    "query_game",
+    "readout",
+    "sampling",
+    "self_attention",
+    "values",
+)
