@@ -1,7 +1,7 @@
 """The couplings J_ij as an object: a matrix, an operator that is never formed, or None (J = 0), and products with them.
 
-Whoever multiplies by J, masks it or reorders its tokens does so here, and need not know which of the three it is. How
-couplings are estimated is in `interactions`.
+All other modules multiply by J, mask it and reorder its tokens through this one, whichever of the three J is.
+`interactions` estimates couplings.
 """
 
 from collections.abc import Iterable
