@@ -259,6 +259,11 @@ E | {q} because {p} | {p}
 C | although {p}, {q} | {q_not}
 E | unless {p}, {q}. {p_not} | {q}
 N | {q} unless {p} | {q}
+N | if {p}, {s} will {x} | {s} will {y}
+N | if {p}, {s} will {x} | {s} will {x}
+E | if {p}, {s} will {x}. {p} | {s} will not {y}
+C | if {p}, {s} will {x}. {p} | {s} will {y}
+C | because {p}, {s} will {x} | {s} will {y}
 """,
     "modal": """
 N | {a} may {c.base}{t} | {a} will {c.base}{t}
@@ -288,6 +293,41 @@ E | besides {u.ing}, {a} also {w.past} | {a} {u.past}
 C | {a} {n} {c.past} | {a} {c.past}
 N | {a} did not {c.base} | {a} {n} {c.past}
 N | people say that {a} {c.past} | {a} {c.past}
+""",
+    "event": """
+C | {a} called the {o} off | the {o} took place
+E | {a} called the {o} off | the {o} did not take place
+N | the {o} was called off | {a} cancelled the {o}
+- | the {o} did not take place | the {o} was cancelled
+N | the {o} did not take place | {a} called the {o} off
+- | the {o} was not cancelled | the {o} was held
+E | although {c} was {s}, the {o} went ahead | the {o} was held
+C | although {b} had {u.done}, {a} called the {o} off because {c} was {s} | the {o} was held
+E | although {b} had {u.done}, {a} called the {o} off because {c} was {s} | {c} was {s}
+E | the {o} was broken off halfway | the {o} began
+C | {a} broke the {o} off halfway | the {o} was completed
+N | the {o} was never completed | the {o} never began
+N | the {o} got under way | the {o} was completed
+C | the {o} was moved from {x} to {y} | the {o} took place on {x}
+- | the {o} was moved from {x} to {y} | the {o} took place on {y}
+E | {a} put the {o} off from {x} to {y} | the {o} was not held on {x}
+N | the {o} did not take place on {x} | the {o} was held on {y}
+""",
+    "scene": """
+N | a {x} is {u} | a {x} is {w}
+N | a {x} is {u} | a {y} is {u}
+C | a {x} is {u} | there is no {x} {u}
+C | a {x} is {u} | a {x} is not {u}
+N | there is no {x} {u} | nobody is {u}
+E | nobody is {u} | a {x} is not {u}
+E | a {h} {x} is {u} | a {k} is {u}
+N | a {x} is {u} | a {h} {x} is {u}
+E | a {x} is {u} and a {y} is {w} | the {y} is {w}
+E | a {x} is {g} {o} | {o} is being {d} by a {x}
+E | a {x} is {g} {q} | a {x} is {g} {c}
+N | a {x} is {g} {q} | a {x} is {g} {o}
+C | {o} is not being {d} | a {y} is {g} {o}
+N | {o} is being {d} | {o} is being {d} by a {x}
 """,
 }
 GOLD_ROWS = [

@@ -5,6 +5,8 @@ Made of forms with truth conditions, as the toy language is; see `neurogame.data
 - every noun phrase under a quantifier denotes something: "every cook sang" entails "at least one cook sang";
 - a sentence that careful people read in several ways (bare numerals, "or", "some", presuppositions of a hypothesis)
   has all these readings, and a pair is used only if its label is the same under each;
+- in scenes "a man" is any man: one who sings may also dance, and that a woman dances says nothing of him (SNLI's
+  annotators took both sentences to be about one photograph and often called such pairs contradictions);
 - otherwise meaning is literal: what a sentence suggests but does not say is neutral.
 
 Held out for dev and test: a fifth of the words of every class that is large enough (`words`), and the forms marked
