@@ -31,7 +31,7 @@ GENERATED = {  # of a seed
     "fragments": lambda seed: fragments.generate(40_000, seed=seed),
     "order": lambda seed: fragments.generate(12_000, seed=seed + 3, phenomena=["roles"]),  # who did it: learned last
     "events": lambda seed: fragments.generate(6_000, seed=seed + 5, phenomena=["event", "conditional"]),
-    "scenes": lambda seed: fragments.generate(9_000, seed=seed + 7, phenomena=["scene"]),
+    "scenes": lambda seed: fragments.generate(12_000, seed=seed + 7, phenomena=["scene"]),
 }
 UNBALANCED = ("syntactic",)
 HELD_OUT = ("mnli", 2000)

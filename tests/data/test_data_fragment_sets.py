@@ -179,7 +179,8 @@ ODD = {
     "spaces": r"  | [,.]|^ | $",
     "no capital": r"^[^A-Z]|\. [^A-Z]",
     "no full stop": r"[^.]$|\.\.",
-    "agreement": r"\b(They|[Tt]he \w+s) was (not )?(?:in|at)\b|\b(every|each|no) \w+ were\b|\b(these|all) \w+ was\b",
+    "agreement": r"\b(They|[Tt]he (?!bus )\w+s) was (not )?(?:in|at)\b",
+    "agreement with quantifiers": r"\b(every|each|no) \w+ were\b|\b(these|all) \w+ was\b",
     "irregular": r"\b(\w*eaved|goed|runned|drawed|taked|thinked|sended|buyed|selled|finded|throwed|forgived|knowed)\b",
     "auxiliaries": r"\b(did not|will|can|must|may|might|to) (?!feed)\w+ed\b",
 }
@@ -299,9 +300,9 @@ def test_both_sentences_do_say_the_label(train, more):
 @pytest.mark.parametrize(
     ("name", "fingerprint"),
     [
-        ("fragments/train", "97f9e0bcd149af68"),
-        ("fragments/dev", "5d46b7f2aecd46f0"),
-        ("fragments/test", "0e750c3a5e1721f5"),
+        ("fragments/train", "88e254f84faf4cbd"),
+        ("fragments/dev", "d87d2607261e340e"),
+        ("fragments/test", "3be1b42af234ce8c"),
         ("fragments/probe_order", "844f8c93c050b44c"),
         ("fragments/probe_negation", "7d4a8854ae155154"),
         ("fragments/probe_quantifier", "dea7d4ba6ccf2985"),
