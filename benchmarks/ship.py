@@ -1,10 +1,11 @@
 """Pack a trained model as the embedded one, measure what was packed, and write its card from the figures.
 
-    python benchmarks/ship.py runs/long --root DATA             # about twenty minutes on two cores
-    python benchmarks/ship.py runs/long --root DATA --pack      # seconds: the folder alone, to try it
+    python benchmarks/ship.py runs/mean --root DATA --pack      # seconds: the folder alone, to try it
+    python benchmarks/ship.py runs/mean --root DATA --after runs/a          # ten to twenty minutes on two cores
 
 Takes RUN/model, writes src/neurogame/embedded/model, the digest of its checksums (embedded/shipped.py) and
-results/embedded.json. Everything is measured on the float16 file as users load it, not on the weights it was rounded
+results/embedded.json; what that file said of the run before goes to embedded_previous.json, and its curve to
+embedded_runs.json. Everything is measured on the float16 file as users load it, not on the weights it was rounded
 from. The run's own metrics.json says how it was trained; docs/training.md tells the story.
 """
 
@@ -12,11 +13,12 @@ import argparse
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from common import Clock, portable, progress, save
+from common import RESULTS, Clock, portable, progress, save
 
 from neurogame import embedded
 from neurogame.data import Pair, PairDataset
@@ -25,7 +27,9 @@ from neurogame.data.fragments import PROBES, probe
 from neurogame.evaluation import Report, evaluate
 from neurogame.modeling.loading import quiet
 from neurogame.nli import load
+from neurogame.training.checkpoints import checkpoints
 from neurogame_bench import shipping
+from neurogame_bench.study import read, write
 
 SETS = ("snli/dev", "snli/test", "mnli/matched", "mnli/mismatched", "hans", "sick/test", "snli_hard/dev")
 TARGETS = {  # accuracy, %
@@ -91,18 +95,20 @@ targets of the project: {targets}
 
 ## Data
 
-{train_pairs:,} rows a pass, drawn by `benchmarks/mixture.py` from human-labelled pairs (weights in brackets), balanced
-by label within each set (syntactic keeps its own): {mixture}. No pair of the evaluation sets is among them; up to
-case and punctuation 23 premises of SNLI and MNLI evaluation pairs are.
+{train_pairs:,} rows a pass, drawn by `benchmarks/mixture.py` (weights in brackets), balanced by label within each set
+(syntactic keeps its own): {mixture}. People labelled them, except for silver_counterfactual (premises
+written and labels filtered by machines) and the generated sets (fragments, order, events, scenes), whose labels follow
+from meaning. No pair of the evaluation sets is among them; up to case and punctuation 23 premises of SNLI and MNLI
+evaluation pairs are.
 
 | set | licence |
 |---|---|
-| SNLI and its counterfactual edits (snli, snli_cad), multi-premise captions (mpe) | CC BY-SA 4.0 |
+| SNLI and its counterfactual edits by people (snli, snli_cad) and machines (silver_counterfactual) | CC BY-SA 4.0 |
 | MNLI (mnli) | as OANC and its other sources allow |
 | crowd-written pairs in the manner of MNLI (crowd) | none stated: research use |
 | WANLI (wanli) | CC BY 4.0 |
 | inversions and passives of MNLI sentences (syntactic; Min et al., 2020) | MIT |
-| the fragments of English of this project (fragments) | Apache-2.0 |
+| the fragments of English of this project (fragments, order, events, scenes) | Apache-2.0 |
 
 The licences of the training data apply to what is made from them; because of the crowd-written sets, take the
 weights as meant for research.
@@ -127,9 +133,9 @@ NOTICE = """neurogame, embedded model
 The encoder's weights are derived from {base}{detail}.
 All weights have been fine-tuned further by the NeuroGame developers, except the word embeddings.
 Trained on SNLI (Bowman et al., 2015, CC BY-SA 4.0), MultiNLI (Williams et al., 2018), WANLI (Liu et al., 2022, CC BY
-4.0), counterfactual edits of SNLI (Kaushik et al., 2020), multi-premise entailment (Lai et al., 2017), inversions and
-passives of MultiNLI (Min et al., 2020, MIT) and crowd-written pairs without a stated licence; see README.md beside this
-file.
+4.0), counterfactual edits of SNLI by people (Kaushik et al., 2020) and by machines, inversions and passives of MultiNLI
+(Min et al., 2020, MIT) and crowd-written pairs without a stated licence; its first run also on multi-premise entailment
+(Lai et al., 2017). See README.md beside this file.
 """
 
 ENCODERS = {
@@ -191,18 +197,46 @@ def page_examples(mixture: Path) -> PairDataset:
     return PairDataset(pairs, "page", str(PAGE))
 
 
-def training(metrics: dict[str, Any], t: dict[str, Any], processes: int) -> str:
-    """The recipe in a paragraph."""
-    grounding, pairs = t["grounding"], processes * t["batch_size"]
+def training(metrics: dict[str, Any], run: dict[str, Any]) -> str:
+    """The recipe in a paragraph; `run` was ended, and averaged with what shipped before."""
+    recipe = run["training"]
     return (
-        f"{metrics['steps']:,} steps of {pairs} pairs from the weights shipped before, AdamW, "
-        f"learning rate {t['learning_rate']:g} (head × {t['head_multiplier']:g}), schedule {t['schedule']} after "
-        f"{100 * t['warmup']:g} % warm-up, weight decay {t['weight_decay']:g}, averaged weights ({t['ema']:g}), word "
-        f"embeddings and the {t['freeze_layers']} lowest layers frozen, seed {metrics['seed']}. Of the pairs of a step "
-        f"{100 * grounding['share']:g} % were also read incomplete, to ground the game; "
-        f"{grounding['polish_steps']:,} last steps fitted it to the frozen model. `configs/{metrics['name']}.yaml` and "
-        "`docs/training.md` have the commands, the curves, the time it took and what was discarded."
+        f"{run['steps']:,} steps of {run['pairs_a_step']} pairs from the weights shipped before, AdamW, learning rate "
+        f"{recipe['learning_rate']:g}, schedule {recipe['schedule']} towards step {recipe['max_steps']:,}, weight "
+        f"decay {recipe['weight_decay']:g}, averaged weights ({recipe['ema']:g}), word embeddings and the "
+        f"{recipe['freeze_layers']} lowest layers frozen, seed {run['seed']}. Of the pairs of a step "
+        f"{100 * recipe['grounding']['share']:g} % were also read incomplete, to ground the game. What ships is the "
+        f"mean of these weights and those shipped before. `configs/{run['name']}.yaml`, "
+        f"`configs/{metrics['name']}.yaml` and `docs/training.md` have the commands, the "
+        "curves, the time it took and what was discarded."
     )
+
+
+def unfinished(run: Path, processes: int) -> dict[str, Any]:
+    """What is known of a run that was ended early: its recipe, and what was logged until its last checkpoint."""
+    last = checkpoints(run / "checkpoints")[-1]
+    state = json.loads((last / "trainer_state.json").read_text(encoding="utf-8"))
+    config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+    return {
+        "name": config["name"],
+        "seed": config["seed"],
+        "steps": state["global_step"],
+        "history": state["log_history"],
+        "training": config["training"],
+        "pairs_a_step": processes * config["training"]["batch_size"],
+    }
+
+
+def keep_history(name: str, after: Sequence[dict[str, Any]]) -> None:
+    """What shipped before run `name` becomes the previous model; its run and those of `after` join the runs before."""
+    before = read(RESULTS / "embedded.json")
+    new = list(after)
+    if before is not None and before["run"]["name"] != name:
+        write(RESULTS / "embedded_previous.json", before)
+        new.insert(0, before["run"])
+    known = (read(RESULTS / "embedded_runs.json") or {"runs": []})["runs"]
+    kept = [run for run in known if run["name"] not in {name, *(run["name"] for run in new)}]
+    write(RESULTS / "embedded_runs.json", {"runs": [*kept, *new]})
 
 
 def main() -> None:
@@ -212,7 +246,9 @@ def main() -> None:
     parser.add_argument("--root", required=True, type=Path, help="where the data sets are; see docs/nli.md")
     parser.add_argument("--encoder", choices=list(ENCODERS), default="e5")
     parser.add_argument("--mixture", type=Path, default=Path("runs/mixture"), help="folder that mixture.py wrote")
-    parser.add_argument("--processes", type=int, default=2, help="of the run: a step is so many batches")
+    parser.add_argument("--processes", type=int, default=2, help="of the runs: a step is so many batches")
+    parser.add_argument("--after", type=Path, required=True, help="the run that was ended and averaged")
+    parser.add_argument("--discarded", type=Path, nargs="+", default=[], help="runs after it, for their curves alone")
     parser.add_argument("--hans", type=int, help="a fixed sample of so many pairs of HANS; by default all of them")
     parser.add_argument("--pack", action="store_true", help="pack only; nothing is measured and the card stays empty")
     args = parser.parse_args()
@@ -220,6 +256,8 @@ def main() -> None:
     clock, metrics, about = Clock(), json.loads((args.run / "metrics.json").read_text()), ENCODERS[args.encoder]
     config = yaml.safe_load((args.run / "config.yaml").read_text())
     mixture = json.loads((args.mixture / "mixture.json").read_text())
+    before = unfinished(args.after, args.processes)
+    discarded = [unfinished(run, args.processes) for run in args.discarded]
     target = embedded.FOLDER
     shutil.rmtree(target, ignore_errors=True)
     shipping.pack(args.run / "model", target, {"NOTICE": NOTICE.format(**about)})
@@ -239,7 +277,7 @@ def main() -> None:
         targets=targets(report),
         train_pairs=mixture["rows"],
         mixture=", ".join(f"{name} {of['pairs']:,} ({of['weight']:g})" for name, of in mixture["sets"].items()),
-        training=training(metrics, config["training"], args.processes),
+        training=training(metrics, before),
     )
     (target / "README.md").write_text(card, encoding="utf-8")
     shipping.write_sums(target)  # and its digest into src/neurogame/embedded/shipped.py
@@ -247,8 +285,9 @@ def main() -> None:
     run = {
         key: metrics[key] for key in ("name", "seed", "steps", "seconds", "parameters", "data", "history", "versions")
     }
-    run["training"], run["pairs_a_step"] = config["training"], args.processes * config["training"]["batch_size"]
+    run["training"], run["pairs_a_step"] = config["training"], config["training"]["batch_size"]
     run["model"] = {key: value for key, value in config["model"].items() if key != "encoder"}  # a folder of a machine
+    keep_history(metrics["name"], [before, *({**run, "name": f"{run['name']} (discarded)"} for run in discarded)])
     save("embedded", clock(), mixture=mixture, run=run, evaluation=portable(report.to_dict()))
     print(table(report))
 

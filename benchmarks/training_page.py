@@ -6,6 +6,7 @@ The tables stand between two markers; the rest of the page is written by hand an
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from common import RESULTS
@@ -17,11 +18,12 @@ from neurogame_bench.pages import pipes, update
 
 DOCS = RESULTS.parent / "docs"
 NAME = "results/embedded.json"
-BEFORE = {  # the models that shipped before, newest first, as history
-    "configs/further.yaml": RESULTS / "embedded_further.json",
-    "configs/long.yaml": RESULTS / "embedded_long.json",
+BEFORE = {  # models that shipped before, newest first; {run} is the name of its run
+    "configs/{run}.yaml": RESULTS / "embedded_previous.json",
     "the first model": RESULTS / "embedded_before.json",
 }
+SHOWN = "fifth"  # the run whose curve is drawn: the last one that led to what ships
+RUNS = RESULTS / "embedded_runs.json"  # what was logged in the runs before
 
 
 def accuracy(row: Row) -> str:
@@ -38,21 +40,35 @@ def against(row: Row) -> str:
     return f"≥ {TARGETS[row.data]:g}, **{'met' if gap >= 0 else f'missed by {-gap:.1f}'}**"
 
 
-def figures(report: Report, *before: dict[str, str]) -> str:
-    """A row per data set."""
+def figures(report: Report, before: dict[str, dict[str, str]]) -> str:
+    """A row per data set; beside it the accuracy of the models before, by their names."""
     rows = []
     for row in report.rows:
         cells = [NAMES.get(row.data, row.data), str(row.n), accuracy(row), against(row)]
-        cells += [known.get(row.data, "–") for known in before]
+        cells += [known.get(row.data, "–") for known in before.values()]
         rows.append([*cells, f"{100 * row.calibration.before.ece:.1f}"])  # the temperature is in the weights
-    return pipes(["data", "pairs", "accuracy, %", "target", *BEFORE, "ECE, points"], rows)
+    return pipes(["data", "pairs", "accuracy, %", "target", *before, "ECE, points"], rows)
 
 
-def heuristics(*reports: Report) -> str:
-    """HANS by heuristic and gold label, beside the models before."""
+def heuristics(reports: list[Report], names: Iterable[str]) -> str:
+    """HANS by heuristic and gold label, of the model that ships and of those of `names`."""
     groups = [next(iter(next(row for row in of.rows if row.data.startswith("hans")).groups.values())) for of in reports]
     rows = [[*same[0].key.values(), *(f"{100 * of.accuracy:.1f}" for of in same)] for same in zip(*groups, strict=True)]
-    return pipes(["HANS", "gold", "accuracy, %", *BEFORE], rows, left=2)
+    return pipes(["HANS", "gold", "accuracy, %", *names], rows, left=2)
+
+
+def conventions(report: Report, name: str) -> str:
+    """How many of the errors on a set are neutral pairs that are called contradictions."""
+    row = next(row for row in report.rows if row.data == name)
+    scores, labels = row.scores, list(row.scores.labels)
+    neutral, contradiction = labels.index("neutral"), labels.index("contradiction")
+    exchanged = scores.confusion[neutral][contradiction], scores.confusion[contradiction][neutral]
+    errors = round((1 - scores.accuracy) * row.n)
+    merged = 100 * (1 - (errors - sum(exchanged)) / row.n)
+    return (
+        f"{NAMES[name]}: {exchanged[0]:,} of {errors:,} errors are neutral pairs that the model calls contradictions; "
+        f"with neutral and contradiction as one label it has {merged:.1f} %."
+    )
 
 
 def curve(*runs: dict[str, Any]) -> str:
@@ -73,29 +89,43 @@ def curve(*runs: dict[str, Any]) -> str:
     return pipes(["run", "step", "pairs seen", "dev accuracy, %", "dev loss", "R² of the game"], rows)
 
 
+def average(run: dict[str, Any]) -> str:
+    """The mean of weights on dev."""
+    entry = next(entry for entry in run["history"] if "eval_accuracy" in entry)
+    return (
+        f"The mean of weights that ships: dev accuracy {100 * entry['eval_accuracy']:.1f} %, dev loss "
+        f"{entry['eval_loss']:.3f}, R² of the game {entry['eval_coalition_r2']:.3f}."
+    )
+
+
 def main() -> None:
     """Read, draw, write."""
-    stored, *before = (
+    stored, *others = (
         json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS / "embedded.json", *BEFORE.values())
     )
-    reports = [Report.from_dict(of["evaluation"]) for of in (stored, *before)]
-    earlier = [{row.data: f"{100 * row.scores.accuracy:.1f}" for row in of.rows} for of in reports[1:]]
+    names = [name.format(run=of["run"]["name"]) for name, of in zip(BEFORE, others, strict=True)]
+    reports = [Report.from_dict(of["evaluation"]) for of in (stored, *others)]
+    earlier = {
+        name: {row.data: f"{100 * row.scores.accuracy:.1f}" for row in of.rows}
+        for name, of in zip(names, reports[1:], strict=True)
+    }
     out = RESULTS / "embedded_before_ood.json"
     rows = Report.from_dict(json.loads(out.read_text(encoding="utf-8"))["evaluation"]).rows
-    earlier[-1] |= {row.data: f"{100 * row.scores.accuracy:.1f}" for row in rows}
+    earlier[names[-1]] |= {row.data: f"{100 * row.scores.accuracy:.1f}" for row in rows}
     mixture = ", ".join(f"{name} {of['rows']:,}" for name, of in stored["mixture"]["sets"].items())
-    run = stored["run"]
+    runs = json.loads(RUNS.read_text(encoding="utf-8"))["runs"]
     text = "\n\n".join(
         [
-            figures(reports[0], *earlier),
-            heuristics(*reports),
-            f"Rows a pass: {stored['mixture']['rows']:,} ({mixture}). Steps: {run['steps']:,} of {run['pairs_a_step']} "
-            f"pairs, {run['steps'] * run['pairs_a_step'] / stored['mixture']['rows']:.2f} of a pass.",
-            curve(*(of["run"] for of in before[-2::-1]), run),
+            figures(reports[0], earlier),
+            heuristics(reports, names),
+            conventions(reports[0], "sick/test"),
+            f"Rows a pass of the last mixture: {stored['mixture']['rows']:,} ({mixture}).",
+            curve(*runs),
+            average(stored["run"]),
         ]
     )
     update(DOCS / "training.md", text, NAME)
-    curves.draw(run["history"], DOCS / "figures" / "training.png")
+    curves.draw(next(run for run in runs if run["name"] == SHOWN)["history"], DOCS / "figures" / "training.png")
 
 
 if __name__ == "__main__":
