@@ -49,7 +49,7 @@ def publish(path: Path, name: str, head: Record, part: str, found: Record) -> No
     entry = whole.get(name, {})
     if entry.get("protocol") not in (None, head["protocol"]):
         progress(f"{path.name}: what {name!r} had was measured on another model, seed or data; replaced")
-        entry = {key: value for key, value in entry.items() if key == "accuracy"}
+        entry = {}
     parts = {**entry.get("parts", {}), part: found}
     ordered = {key: parts[key] for key in PARTS if key in parts}
     write(path, {**whole, name: {**entry, **head, "parts": ordered}})

@@ -361,7 +361,7 @@ def main() -> None:
         raise SystemExit(f"no {args.results}; benchmarks/grounding.py measures it")
     before, after = (args.results.with_name(f"{name}.json") for name in ("embedded_before", "embedded"))
     if before.exists() and after.exists():
-        whole["accuracy"] = {"shipped": _accuracy(before), "grounded": _accuracy(after)}
+        whole["accuracy"] = {"shipped": _accuracy(before), "grounded": _accuracy(after)}  # of entries without their own
     update(args.page, tables(whole), NAME)
     progress(f"wrote the tables of {args.page}")
 
