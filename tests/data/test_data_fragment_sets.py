@@ -300,9 +300,9 @@ def test_both_sentences_do_say_the_label(train, more):
 @pytest.mark.parametrize(
     ("name", "fingerprint"),
     [
-        ("fragments/train", "88e254f84faf4cbd"),
-        ("fragments/dev", "d87d2607261e340e"),
-        ("fragments/test", "3be1b42af234ce8c"),
+        ("fragments/train", "f8296ad7f764c905"),
+        ("fragments/dev", "b80e9f87eceba00c"),
+        ("fragments/test", "6793164f90a9a763"),
         ("fragments/probe_order", "844f8c93c050b44c"),
         ("fragments/probe_negation", "7d4a8854ae155154"),
         ("fragments/probe_quantifier", "dea7d4ba6ccf2985"),

@@ -146,6 +146,15 @@ N | {a} did not {v.base} every {x} | {a} did not {v.base} every {q} {x}
 C | {a} did not {v.base} any of the {xs} | {a} {v.past} at least one {q} {x} {w}
 E | only the {ns} from {m} {u.past} | no {n} from {k} {u.past}
 C | only the {ns} from {m} {u.past} | at least one {n} from {k} {u.past}
+E | every {n} {g.past} something | no {n} {g.past} nothing
+C | every {n} {g.past} a {o} | some {ns} {g.past} nothing
+N | every {n} {g.past} something | every {n} {g.past} a {o}
+E | no {n} {g.past} anything | no {n} has {g.done} a {o}
+N | no {n} has {g.done} a {o} | no {n} {g.past} anything
+C | no {n} {g.past} nothing | at least one {n} {g.past} nothing
+- | at least one {n} {g.past} nothing | some {ns} {g.past} nothing
+C | each {n} has {g.done} a {o} | some of the {ns} have {g.done} nothing
+N | some {ns} have {g.done} a {o} | some {ns} did not {g.base} anything
 """,
     "number": """
 E | exactly {i} {ns} {e} | fewer than {j} {ns} {e}
