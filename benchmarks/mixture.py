@@ -2,12 +2,13 @@
 
     python benchmarks/mixture.py --root DATA --out runs/mixture          # seconds; see docs/training.md
 
-Reads DATA/train/NAME.jsonl.gz (the sets of GENERATED come from the package) and writes
+Reads DATA/train/NAME.jsonl.gz (the sets of GENERATED come from the package, "captions" from captions.py) and writes
 OUT/train.jsonl.gz, OUT/held_out.jsonl.gz and OUT/mixture.json. The second is a slice of the MNLI rows that no model
 trains on; it chooses between runs, so that MNLI matched and mismatched need not. A set of n rows with weight w gives
 round(w·n) rows, a third of them for each label: the rows of a label, shuffled, are repeated in turn until there are
-enough. "syntactic" keeps the labels it has: it holds few contradictions, which would be repeated six times. No pair of
-DATA/eval is used, up to case and full stops: a generated one may happen to be there. A seed fixes everything.
+enough. "syntactic" and "captions" keep the labels they have: the first holds few contradictions, which would be
+repeated six times, and the second is there for its neutral pairs. A row says which `set` it is of. No pair of DATA/eval
+is used, up to case and full stops: a generated one may happen to be there. A seed fixes everything.
 """
 
 import argparse
@@ -15,10 +16,12 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 
+import captions
 from common import progress
 
 from neurogame.data import Pair, fragments, load
@@ -26,6 +29,7 @@ from neurogame.labels import LABELS
 
 WEIGHTS = {"snli": 1.6, "snli_cad": 1.5, "mnli": 2.0, "crowd": 0.6, "wanli": 1.0, "mpe": 0.0, "toy": 0.0}
 WEIGHTS |= {"syntactic": 2.0, "fragments": 1.0, "order": 1.0, "events": 0.0, "scenes": 0.0, "quantifiers": 0.0}
+WEIGHTS |= {"captions": 0.0}
 GENERATED = {  # of a seed
     "toy": lambda _: load("toy/train"),
     "fragments": lambda seed: fragments.generate(40_000, seed=seed),
@@ -34,8 +38,16 @@ GENERATED = {  # of a seed
     "scenes": lambda seed: fragments.generate(12_000, seed=seed + 7, phenomena=["scene"]),
     "quantifiers": lambda seed: fragments.generate(6_000, seed=seed + 11, phenomena=["quantifier"]),
 }
-UNBALANCED = ("syntactic",)
+EXACT = {*GENERATED, "captions", "syntactic"}  # whose labels follow from how they were made
+UNBALANCED = ("syntactic", "captions")
 HELD_OUT = ("mnli", 2000)
+
+
+def source(name: str, root: Path, seed: int) -> list[Pair]:
+    """All pairs of a set: read, or generated."""
+    if name == "captions":
+        return captions.generate(load(root / "train" / "snli.jsonl.gz"), 12_000, seed)
+    return list(GENERATED[name](seed) if name in GENERATED else load(root / "train" / f"{name}.jsonl.gz"))
 
 
 def balanced(pairs: Sequence[Pair], count: int, draw: Random) -> list[Pair]:
@@ -66,10 +78,10 @@ def evaluated(root: Path) -> set[tuple[str, str]]:
 
 
 def write(path: Path, pairs: Iterable[Pair]) -> None:
-    """JSON lines, gzipped, the same bytes every time."""
+    """JSON lines, gzipped, the same bytes every time; with what else is known of a pair."""
     with path.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as file:
         for pair in pairs:
-            row = {"premise": pair.premise, "hypothesis": pair.hypothesis, "label": pair.label}
+            row = {"premise": pair.premise, "hypothesis": pair.hypothesis, "label": pair.label, **pair.extras}
             file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
 
 
@@ -93,19 +105,18 @@ def main() -> None:
     forbidden = evaluated(args.root)
     for name, weight in weights.items():
         draw = Random(f"{args.seed}/{name}")
-        generated = GENERATED.get(name, lambda _, name=name: load(args.root / "train" / f"{name}.jsonl.gz"))
-        drawn = list(generated(args.fragments_seed)) if weight else []
+        drawn = source(name, args.root, args.fragments_seed) if weight else []
         pairs = [pair for pair in drawn if key(pair.premise, pair.hypothesis) not in forbidden]
         if len(pairs) < len(drawn):
             progress(f"{name}: {len(drawn) - len(pairs)} pairs left out, which are in an evaluation set")
         if name == HELD_OUT[0]:
             draw.shuffle(pairs)
             held, pairs = pairs[: HELD_OUT[1]], pairs[HELD_OUT[1] :]
-            write(args.out / "held_out.jsonl.gz", held)
+            write(args.out / "held_out.jsonl.gz", (replace(pair, extras={}) for pair in held))
         count = round(weight * len(pairs))
         rows = list(islice(cycle(pairs), count)) if name in UNBALANCED else balanced(pairs, count, draw)
         progress(f"{name}: {len(pairs)} pairs, weight {weight:g}, {len(rows)} rows")
-        kept += rows
+        kept += (replace(pair, extras={"set": name}) for pair in rows)
         if weight:
             sets[name] = {"pairs": len(pairs), "weight": weight, "rows": len(rows)}
     Random(args.seed).shuffle(kept)

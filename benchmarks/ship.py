@@ -96,19 +96,19 @@ targets of the project: {targets}
 ## Data
 
 {train_pairs:,} rows a pass, drawn by `benchmarks/mixture.py` (weights in brackets), balanced by label within each set
-(syntactic keeps its own): {mixture}. People labelled them, except for silver_counterfactual (premises
-written and labels filtered by machines) and the generated sets (fragments, order, events, scenes), whose labels follow
-from meaning. No pair of the evaluation sets is among them; up to case and punctuation 23 premises of SNLI and MNLI
-evaluation pairs are.
+(syntactic and captions keep their own): {mixture}. People labelled them, except for silver_counterfactual (premises
+written and labels filtered by machines) and the generated sets (fragments, order, events, scenes, quantifiers,
+captions), whose labels follow from meaning; captions are premises of SNLI put beside each other. {teacher}No pair
+of the evaluation sets is among them; up to case and punctuation 23 premises of SNLI and MNLI evaluation pairs are.
 
 | set | licence |
 |---|---|
-| SNLI and its counterfactual edits by people (snli, snli_cad) and machines (silver_counterfactual) | CC BY-SA 4.0 |
+| SNLI (snli, captions) and its edits by people (snli_cad) and machines (silver_counterfactual) | CC BY-SA 4.0 |
 | MNLI (mnli) | as OANC and its other sources allow |
 | crowd-written pairs in the manner of MNLI (crowd) | none stated: research use |
 | WANLI (wanli) | CC BY 4.0 |
 | inversions and passives of MNLI sentences (syntactic; Min et al., 2020) | MIT |
-| the fragments of English of this project (fragments, order, events, scenes) | Apache-2.0 |
+| the fragments of English of this project (fragments, order, events, scenes, quantifiers) | Apache-2.0 |
 
 The licences of the training data apply to what is made from them; because of the crowd-written sets, take the
 weights as meant for research.
@@ -137,6 +137,11 @@ Trained on SNLI (Bowman et al., 2015, CC BY-SA 4.0), MultiNLI (Williams et al., 
 (Min et al., 2020, MIT) and crowd-written pairs without a stated licence; its first run also on multi-premise entailment
 (Lai et al., 2017). See README.md beside this file.
 """
+
+TEACHER = """Except for the generated sets and
+syntactic, the target is {own:g} of the label and {share:g} of what a larger model says of the pair: all-mpnet-base-v2
+(Apache-2.0), fine-tuned on {rows:,} pairs of the same sets (`configs/teacher.yaml`), which saw SNLI and MNLI training
+pairs in its own contrastive training. """
 
 ENCODERS = {
     "minilm": {
@@ -212,11 +217,28 @@ def training(metrics: dict[str, Any], run: dict[str, Any]) -> str:
     )
 
 
+def taught(run: dict[str, Any], teacher: Path | None) -> str:
+    """What a teacher had to do with the labels, if `run` had one."""
+    share = run["training"].get("distillation", 0.0)
+    if not share:
+        return ""
+    if teacher is None:
+        raise SystemExit(f"{run['name']} was trained with a teacher: --teacher names the folder of its run")
+    steps, recipe = (json.loads((teacher / "metrics.json").read_text())["steps"], read_yaml(teacher)["training"])
+    return TEACHER.format(own=round(1 - share, 4), share=share, rows=steps * recipe["batch_size"])
+
+
+def read_yaml(run: Path) -> dict[str, Any]:
+    """The configuration of a run."""
+    read: dict[str, Any] = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+    return read
+
+
 def unfinished(run: Path, processes: int) -> dict[str, Any]:
     """What is known of a run that was ended early: its recipe, and what was logged until its last checkpoint."""
     last = checkpoints(run / "checkpoints")[-1]
     state = json.loads((last / "trainer_state.json").read_text(encoding="utf-8"))
-    config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+    config = read_yaml(run)
     return {
         "name": config["name"],
         "seed": config["seed"],
@@ -249,12 +271,13 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2, help="of the runs: a step is so many batches")
     parser.add_argument("--after", type=Path, required=True, help="the run that was ended and averaged")
     parser.add_argument("--discarded", type=Path, nargs="+", default=[], help="runs after it, for their curves alone")
+    parser.add_argument("--teacher", type=Path, help="run of its teacher, if it had one")
     parser.add_argument("--hans", type=int, help="a fixed sample of so many pairs of HANS; by default all of them")
     parser.add_argument("--pack", action="store_true", help="pack only; nothing is measured and the card stays empty")
     args = parser.parse_args()
     quiet()
     clock, metrics, about = Clock(), json.loads((args.run / "metrics.json").read_text()), ENCODERS[args.encoder]
-    config = yaml.safe_load((args.run / "config.yaml").read_text())
+    config = read_yaml(args.run)
     mixture = json.loads((args.mixture / "mixture.json").read_text())
     before = unfinished(args.after, args.processes)
     discarded = [unfinished(run, args.processes) for run in args.discarded]
@@ -276,6 +299,7 @@ def main() -> None:
         hans=hans(report),
         targets=targets(report),
         train_pairs=mixture["rows"],
+        teacher=taught(before, args.teacher),
         mixture=", ".join(f"{name} {of['pairs']:,} ({of['weight']:g})" for name, of in mixture["sets"].items()),
         training=training(metrics, before),
     )
