@@ -2,7 +2,7 @@
 
     python benchmarks/mixture.py --root DATA --out runs/mixture          # seconds; see docs/training.md
 
-Reads DATA/train/NAME.jsonl.gz (the sets of GENERATED come from the package, "captions" from captions.py) and writes
+Reads DATA/train/NAME.jsonl.gz (the sets of GENERATED come from the package, "captions" from neurogame_bench) and writes
 OUT/train.jsonl.gz, OUT/held_out.jsonl.gz and OUT/mixture.json. The second is a slice of the MNLI rows that no model
 trains on; it chooses between runs, so that MNLI matched and mismatched need not. A set of n rows with weight w gives
 round(w·n) rows, a third of them for each label: the rows of a label, shuffled, are repeated in turn until there are
@@ -21,11 +21,11 @@ from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 
-import captions
 from common import progress
 
 from neurogame.data import Pair, fragments, load
 from neurogame.labels import LABELS
+from neurogame_bench import captions
 
 WEIGHTS = {"snli": 1.6, "snli_cad": 1.5, "mnli": 2.0, "crowd": 0.6, "wanli": 1.0, "mpe": 0.0, "toy": 0.0}
 WEIGHTS |= {"syntactic": 2.0, "fragments": 1.0, "order": 1.0, "events": 0.0, "scenes": 0.0, "quantifiers": 0.0}
