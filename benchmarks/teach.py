@@ -1,6 +1,6 @@
 """What teachers say of the pairs of a mixture, beside their labels.
 
-    python benchmarks/teach.py runs/mixture --teacher runs/teacher/model --out runs/taught     # half an hour
+    python benchmarks/teach.py runs/mixture --teacher runs/teacher/model --out runs/mixture-taught  # half an hour
 
 Reads MIXTURE/train.jsonl.gz and writes OUT, the same rows in the same order with a column `probabilities` (label →
 probability), which `training.distillation` reads; held_out.jsonl.gz and mixture.json are copied. Pairs of the sets
