@@ -1,7 +1,7 @@
 """Pack a trained model as the embedded one, measure what was packed, and write its card from the figures.
 
     python benchmarks/ship.py runs/mean --root DATA --pack      # seconds: the folder alone, to try it
-    python benchmarks/ship.py runs/mean --root DATA --after runs/a          # ten to twenty minutes on two cores
+    python benchmarks/ship.py runs/mean --root DATA --after runs/a runs/b   # ten to twenty minutes on two cores
 
 Takes RUN/model, writes src/neurogame/embedded/model, the digest of its checksums (embedded/shipped.py) and
 results/embedded.json; what that file said of the run before goes to embedded_previous.json, and its curve to
@@ -13,7 +13,7 @@ import argparse
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +98,8 @@ targets of the project: {targets}
 {train_pairs:,} rows a pass, drawn by `benchmarks/mixture.py` (weights in brackets), balanced by label within each set
 (syntactic and captions keep their own): {mixture}. People labelled them, except for silver_counterfactual (premises
 written and labels filtered by machines) and the generated sets (fragments, order, events, scenes, quantifiers,
-captions), whose labels follow from meaning; captions are premises of SNLI put beside each other. {teacher}No pair
-of the evaluation sets is among them; up to case and punctuation 23 premises of SNLI and MNLI evaluation pairs are.
+captions), whose labels follow from meaning; captions are premises of SNLI put beside each other. No pair of the
+evaluation sets is among them; up to case and punctuation {shared} premises of SNLI and MNLI evaluation pairs are.
 
 | set | licence |
 |---|---|
@@ -137,11 +137,6 @@ Trained on SNLI (Bowman et al., 2015, CC BY-SA 4.0), MultiNLI (Williams et al., 
 (Min et al., 2020, MIT) and crowd-written pairs without a stated licence; its first run also on multi-premise entailment
 (Lai et al., 2017). See README.md beside this file.
 """
-
-TEACHER = """Except for the generated sets and
-syntactic, the target is {own:g} of the label and {share:g} of what a larger model says of the pair: all-mpnet-base-v2
-(Apache-2.0), fine-tuned on {rows:,} pairs of the same sets (`configs/teacher.yaml`), which saw SNLI and MNLI training
-pairs in its own contrastive training. """
 
 ENCODERS = {
     "minilm": {
@@ -191,6 +186,18 @@ def targets(report: Report) -> str:
     return "; ".join(parts) + "."
 
 
+def shared_premises(mixture: Path, sets: Iterable[PairDataset]) -> int:
+    """How many premises of SNLI's and MNLI's evaluation pairs are premises of training pairs."""
+    trained = {plain(pair.premise) for pair in load_pairs(mixture / "train.jsonl.gz")}
+    evaluated = (pair for data in sets if data.name.startswith(("snli/", "mnli/")) for pair in data)
+    return len({plain(pair.premise) for pair in evaluated} & trained)
+
+
+def plain(text: str) -> str:
+    """Without case and punctuation."""
+    return re.sub(r"\W+", " ", text.lower()).strip()
+
+
 def page_examples(mixture: Path) -> PairDataset:
     """The examples of the page with the labels they should get; refused if one of them was trained on."""
     listed = PAGE.read_text(encoding="utf-8").partition("= ")[2].rpartition(";")[0]
@@ -202,43 +209,37 @@ def page_examples(mixture: Path) -> PairDataset:
     return PairDataset(pairs, "page", str(PAGE))
 
 
-def training(metrics: dict[str, Any], run: dict[str, Any]) -> str:
-    """The recipe in a paragraph; `run` was ended, and averaged with what shipped before."""
-    recipe = run["training"]
+def training(runs: Sequence[dict[str, Any]], mean: str) -> str:
+    """The recipe in a paragraph: of `runs`, which have one recipe, and of the `mean` of weights that ships."""
+    first, recipe = runs[0], runs[0]["training"]
+    steps = " and ".join(f"{n:,}" for n in sorted({run["steps"] for run in runs}))
+    many = f"{len(runs)} runs (seeds {', '.join(str(run['seed']) for run in runs)}) of " if len(runs) > 1 else ""
     return (
-        f"{run['steps']:,} steps of {run['pairs_a_step']} pairs from the weights shipped before, AdamW, learning rate "
+        f"{many}{steps} steps of {first['pairs_a_step']} pairs from the weights shipped before, AdamW, learning rate "
         f"{recipe['learning_rate']:g}, schedule {recipe['schedule']} towards step {recipe['max_steps']:,}, weight "
         f"decay {recipe['weight_decay']:g}, averaged weights ({recipe['ema']:g}), word embeddings and the "
-        f"{recipe['freeze_layers']} lowest layers frozen, seed {run['seed']}. Of the pairs of a step "
+        f"{recipe['freeze_layers']} lowest layers frozen. Of the pairs of a step "
         f"{100 * recipe['grounding']['share']:g} % were also read incomplete, to ground the game. What ships is the "
-        f"mean of these weights and those shipped before. `configs/{run['name']}.yaml`, "
-        f"`configs/{metrics['name']}.yaml` and `docs/training.md` have the commands, the "
+        f"mean of the weights of {mean}, with a temperature fitted to dev. `docs/training.md` has the commands, the "
         "curves, the time it took and what was discarded."
     )
 
 
-def taught(run: dict[str, Any], teacher: Path | None) -> str:
-    """What a teacher had to do with the labels, if `run` had one."""
-    share = run["training"].get("distillation", 0.0)
-    if not share:
-        return ""
-    if teacher is None:
-        raise SystemExit(f"{run['name']} was trained with a teacher: --teacher names the folder of its run")
-    steps, recipe = (json.loads((teacher / "metrics.json").read_text())["steps"], read_yaml(teacher)["training"])
-    return TEACHER.format(own=round(1 - share, 4), share=share, rows=steps * recipe["batch_size"])
+def ingredients(folder: Path) -> str:
+    """What average.py put into the mean in `folder`: runs by name, "the model shipped before"; weights other than 1."""
+    names = []
+    for of in json.loads((folder / "average.json").read_text(encoding="utf-8")):
+        path = Path(of["model"])
+        run = path.parts[path.parts.index("runs") + 1] if "runs" in path.parts else "the model shipped before"
+        names.append(run if of["weight"] == 1 else f"{run} (counted {of['weight']:g} times)")
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
-def read_yaml(run: Path) -> dict[str, Any]:
-    """The configuration of a run."""
-    read: dict[str, Any] = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
-    return read
-
-
-def unfinished(run: Path, processes: int) -> dict[str, Any]:
-    """What is known of a run that was ended early: its recipe, and what was logged until its last checkpoint."""
+def logged(run: Path, processes: int) -> dict[str, Any]:
+    """What is known of a run, ended early or not: its recipe, and what was logged until its last checkpoint."""
     last = checkpoints(run / "checkpoints")[-1]
     state = json.loads((last / "trainer_state.json").read_text(encoding="utf-8"))
-    config = read_yaml(run)
+    config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
     return {
         "name": config["name"],
         "seed": config["seed"],
@@ -269,18 +270,18 @@ def main() -> None:
     parser.add_argument("--encoder", choices=list(ENCODERS), default="e5")
     parser.add_argument("--mixture", type=Path, default=Path("runs/mixture"), help="folder that mixture.py wrote")
     parser.add_argument("--processes", type=int, default=2, help="of the runs: a step is so many batches")
-    parser.add_argument("--after", type=Path, required=True, help="the run that was ended and averaged")
+    parser.add_argument("--after", type=Path, nargs="+", required=True, help="runs of one recipe, of which it is")
     parser.add_argument("--discarded", type=Path, nargs="+", default=[], help="runs after it, for their curves alone")
-    parser.add_argument("--teacher", type=Path, help="run of its teacher, if it had one")
     parser.add_argument("--hans", type=int, help="a fixed sample of so many pairs of HANS; by default all of them")
     parser.add_argument("--pack", action="store_true", help="pack only; nothing is measured and the card stays empty")
     args = parser.parse_args()
     quiet()
     clock, metrics, about = Clock(), json.loads((args.run / "metrics.json").read_text()), ENCODERS[args.encoder]
-    config = read_yaml(args.run)
+    config = yaml.safe_load((args.run / "config.yaml").read_text(encoding="utf-8"))
     mixture = json.loads((args.mixture / "mixture.json").read_text())
-    before = unfinished(args.after, args.processes)
-    discarded = [unfinished(run, args.processes) for run in args.discarded]
+    trained = [logged(run, args.processes) for run in args.after]
+    mean = ingredients(Path(config["model"]["encoder"]))
+    discarded = [logged(run, args.processes) for run in args.discarded]
     target = embedded.FOLDER
     shutil.rmtree(target, ignore_errors=True)
     shipping.pack(args.run / "model", target, {"NOTICE": NOTICE.format(**about)})
@@ -299,9 +300,9 @@ def main() -> None:
         hans=hans(report),
         targets=targets(report),
         train_pairs=mixture["rows"],
-        teacher=taught(before, args.teacher),
+        shared=shared_premises(args.mixture, sets),
         mixture=", ".join(f"{name} {of['pairs']:,} ({of['weight']:g})" for name, of in mixture["sets"].items()),
-        training=training(metrics, before),
+        training=training(trained, mean),
     )
     (target / "README.md").write_text(card, encoding="utf-8")
     shipping.write_sums(target)  # and its digest into src/neurogame/embedded/shipped.py
@@ -311,7 +312,8 @@ def main() -> None:
     }
     run["training"], run["pairs_a_step"] = config["training"], config["training"]["batch_size"]
     run["model"] = {key: value for key, value in config["model"].items() if key != "encoder"}  # a folder of a machine
-    keep_history(metrics["name"], [before, *({**run, "name": f"{run['name']} (discarded)"} for run in discarded)])
+    run["mean_of"] = mean
+    keep_history(metrics["name"], [*trained, *({**run, "name": f"{run['name']} (discarded)"} for run in discarded)])
     save("embedded", clock(), mixture=mixture, run=run, evaluation=portable(report.to_dict()))
     print(table(report))
 
