@@ -7,8 +7,8 @@ OUT/train.jsonl.gz, OUT/held_out.jsonl.gz and OUT/mixture.json. The second is a 
 trains on; it chooses between runs, so that MNLI matched and mismatched need not. A set of n rows with weight w gives
 round(w·n) rows, a third of them for each label: the rows of a label, shuffled, are repeated in turn until there are
 enough. "syntactic" and "captions" keep the labels they have: the first holds few contradictions, which would be
-repeated six times, and the second is there for its neutral pairs. No pair of DATA/eval is used, up to case and full
-stops: a generated one may happen to be there. A seed fixes everything.
+repeated six times, and the second is there for its neutral pairs. A row says which `set` it is of. No pair of DATA/eval
+is used, up to case and full stops: a generated one may happen to be there. A seed fixes everything.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 from random import Random
@@ -37,6 +38,7 @@ GENERATED = {  # of a seed
     "scenes": lambda seed: fragments.generate(12_000, seed=seed + 7, phenomena=["scene"]),
     "quantifiers": lambda seed: fragments.generate(6_000, seed=seed + 11, phenomena=["quantifier"]),
 }
+EXACT = {*GENERATED, "captions", "syntactic"}  # whose labels follow from how they were made
 UNBALANCED = ("syntactic", "captions")
 HELD_OUT = ("mnli", 2000)
 
@@ -76,10 +78,10 @@ def evaluated(root: Path) -> set[tuple[str, str]]:
 
 
 def write(path: Path, pairs: Iterable[Pair]) -> None:
-    """JSON lines, gzipped, the same bytes every time."""
+    """JSON lines, gzipped, the same bytes every time; with what else is known of a pair."""
     with path.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as file:
         for pair in pairs:
-            row = {"premise": pair.premise, "hypothesis": pair.hypothesis, "label": pair.label}
+            row = {"premise": pair.premise, "hypothesis": pair.hypothesis, "label": pair.label, **pair.extras}
             file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
 
 
@@ -110,11 +112,11 @@ def main() -> None:
         if name == HELD_OUT[0]:
             draw.shuffle(pairs)
             held, pairs = pairs[: HELD_OUT[1]], pairs[HELD_OUT[1] :]
-            write(args.out / "held_out.jsonl.gz", held)
+            write(args.out / "held_out.jsonl.gz", (replace(pair, extras={}) for pair in held))
         count = round(weight * len(pairs))
         rows = list(islice(cycle(pairs), count)) if name in UNBALANCED else balanced(pairs, count, draw)
         progress(f"{name}: {len(pairs)} pairs, weight {weight:g}, {len(rows)} rows")
-        kept += rows
+        kept += (replace(pair, extras={"set": name}) for pair in rows)
         if weight:
             sets[name] = {"pairs": len(pairs), "weight": weight, "rows": len(rows)}
     Random(args.seed).shuffle(kept)

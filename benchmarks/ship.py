@@ -98,8 +98,9 @@ targets of the project: {targets}
 {train_pairs:,} rows a pass, drawn by `benchmarks/mixture.py` (weights in brackets), balanced by label within each set
 (syntactic and captions keep their own): {mixture}. People labelled them, except for silver_counterfactual (premises
 written and labels filtered by machines) and the generated sets (fragments, order, events, scenes, quantifiers,
-captions), whose labels follow from meaning; captions are premises of SNLI put beside each other. No pair of the
-evaluation sets is among them; up to case and punctuation {shared} premises of SNLI and MNLI evaluation pairs are.
+captions), whose labels follow from meaning; captions are premises of SNLI put beside each other. {teacher}No pair
+of the evaluation sets is among them; up to case and punctuation {shared} premises of SNLI and MNLI evaluation pairs
+are.
 
 | set | licence |
 |---|---|
@@ -137,6 +138,11 @@ Trained on SNLI (Bowman et al., 2015, CC BY-SA 4.0), MultiNLI (Williams et al., 
 (Min et al., 2020, MIT) and crowd-written pairs without a stated licence; its first run also on multi-premise entailment
 (Lai et al., 2017). See README.md beside this file.
 """
+
+TEACHER = """Except for the generated sets and
+syntactic, the target is {own:g} of the label and {share:g} of what a larger model says of the pair: all-mpnet-base-v2
+(Apache-2.0), fine-tuned on {rows:,} pairs of the same sets (`configs/teacher.yaml`), which saw SNLI and MNLI training
+pairs in its own contrastive training. """
 
 ENCODERS = {
     "minilm": {
@@ -225,6 +231,16 @@ def training(runs: Sequence[dict[str, Any]], mean: str) -> str:
     )
 
 
+def taught(run: dict[str, Any], teacher: dict[str, Any] | None) -> str:
+    """What a teacher had to do with the labels of `run`, if it had one."""
+    share = run["training"].get("distillation", 0.0)
+    if not share:
+        return ""
+    if teacher is None:
+        raise SystemExit(f"{run['name']} was trained with a teacher: --teacher names the folder of its run")
+    return TEACHER.format(own=round(1 - share, 4), share=share, rows=teacher["steps"] * teacher["pairs_a_step"])
+
+
 def ingredients(folder: Path) -> str:
     """What average.py put into the mean in `folder`: runs by name, "the model shipped before"; weights other than 1."""
     names = []
@@ -272,6 +288,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2, help="of the runs: a step is so many batches")
     parser.add_argument("--after", type=Path, nargs="+", required=True, help="runs of one recipe, of which it is")
     parser.add_argument("--discarded", type=Path, nargs="+", default=[], help="runs after it, for their curves alone")
+    parser.add_argument("--teacher", type=Path, help="run of their teacher, if they had one")
     parser.add_argument("--hans", type=int, help="a fixed sample of so many pairs of HANS; by default all of them")
     parser.add_argument("--pack", action="store_true", help="pack only; nothing is measured and the card stays empty")
     args = parser.parse_args()
@@ -281,6 +298,7 @@ def main() -> None:
     mixture = json.loads((args.mixture / "mixture.json").read_text())
     trained = [logged(run, args.processes) for run in args.after]
     mean = ingredients(Path(config["model"]["encoder"]))
+    teacher = taught(trained[0], args.teacher and logged(args.teacher, args.processes))
     discarded = [logged(run, args.processes) for run in args.discarded]
     target = embedded.FOLDER
     shutil.rmtree(target, ignore_errors=True)
@@ -300,6 +318,7 @@ def main() -> None:
         hans=hans(report),
         targets=targets(report),
         train_pairs=mixture["rows"],
+        teacher=teacher,
         shared=shared_premises(args.mixture, sets),
         mixture=", ".join(f"{name} {of['pairs']:,} ({of['weight']:g})" for name, of in mixture["sets"].items()),
         training=training(trained, mean),

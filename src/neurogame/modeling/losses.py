@@ -40,13 +40,14 @@ def mix(
 
 def classification_loss(
     logits: Float[Tensor, "batch labels"],
-    labels: Int[Tensor, "batch"],
+    labels: Int[Tensor, "batch"] | Float[Tensor, "batch labels"],
     mixup: Mixup | tuple[Tensor, float | Tensor] | None = None,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy; with mixup w·CE(labels) + (1 − w)·CE(labels[partner]), row by row.
 
-    Rows without a gold label (−100, as transformers has it) do not count. `label_smoothing` is the share of the target
+    Labels are numbers, or distributions over the labels where a teacher has a say (`training.distillation`). Rows
+    without a gold label (−100, as transformers has it) do not count. `label_smoothing` is the share of the target
     distribution that is uniform.
     """
     logits = logits.float()

@@ -25,6 +25,7 @@ from neurogame.modeling.checking import UNLOADABLE
 from neurogame.modeling.configuration import special_token_ids
 from neurogame.modeling.loading import load_classifier, load_tokenizer
 from neurogame.training.config import DataSection, ModelSection, RunConfig
+from neurogame.training.distillation import TaughtRows, targets
 from neurogame.training.files import ConfigError
 from neurogame.training.grounding import GroundedRows, PairRows
 from neurogame.training.randomness import derive, generator
@@ -181,9 +182,11 @@ def training_rows(config: RunConfig, splits: Splits, tokenizer: Any, model: PreT
 
     Labels are numbered as the model has them; data that lack one are a ConfigError.
     """
-    rows = encode(splits.train, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
+    rows: Any = encode(splits.train, tokenizer, max_length=config.data.max_length, label2id=model.config.label2id)
     if rows.labels is None:
         raise ConfigError(f"data.train: {splits.train.name} cannot be trained on: {rows.without_labels}")
+    if share := config.training.distillation:
+        rows = TaughtRows(rows, targets(splits.train, rows.labels, model.config.label2id, share))
     if config.training.grounding is not None:
         return GroundedRows(splits.train, rows, tokenizer)
     rate = config.training.premise_word_dropout

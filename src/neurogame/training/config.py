@@ -200,6 +200,7 @@ class TrainingSection(Section):
     decay: float = Field(0.1, gt=0, lt=1)  # of multistep and plateau
     clip: float = Field(1.0, ge=0)  # 0: no clipping
     label_smoothing: float = Field(0.0, ge=0, lt=1)
+    distillation: float = Field(0.0, ge=0, le=1)  # share of a teacher, the pairs' column "probabilities", in the labels
     mixup: float = Field(0.0, ge=0)  # α of Beta(α, α); 0: off
     mixup_on: Literal["pooled", "embeddings"] = "pooled"
     ema: float = Field(0.0, ge=0, lt=1)  # decay of the averaged weights that are evaluated and saved; 0: off

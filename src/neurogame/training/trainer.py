@@ -328,7 +328,8 @@ def readable(folder: str | Path | None) -> Iterator[None]:
 def first_rows(batch: dict[str, Tensor], count: int) -> dict[str, Tensor]:
     """The first rows of a padded batch, as if the others had never been in it."""
     used = batch["attention_mask"][:count].bool().any(dim=0)
-    return {name: column[:count] if column.dim() == 1 else column[:count, used] for name, column in batch.items()}
+    whole = {name for name, column in batch.items() if name == "labels" or column.dim() == 1}
+    return {name: column[:count] if name in whole else column[:count, used] for name, column in batch.items()}
 
 
 def multistep(warmup: int, milestones: list[float], decay: float) -> Any:
