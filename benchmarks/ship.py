@@ -182,13 +182,18 @@ def hans(report: Report) -> str:
     return ", ".join(f"{' / '.join(group.key.values())} {100 * group.accuracy:.1f}" for group in groups)
 
 
+def points(gap: float) -> str:
+    """How far from a target, in points of accuracy."""
+    return f"{abs(gap):.1f}" if abs(gap) >= 0.05 else "less than 0.1"
+
+
 def targets(report: Report) -> str:
     """Which are met, and by how much the others are missed."""
     parts = []
     for row in report.rows:
         if row.data in TARGETS:
             gap = 100 * row.scores.accuracy - TARGETS[row.data]
-            parts.append(f"{NAMES[row.data].partition(' (')[0]} {'met' if gap >= 0 else 'missed'} by {abs(gap):.1f}")
+            parts.append(f"{NAMES[row.data].partition(' (')[0]} {'met' if gap >= 0 else 'missed'} by {points(gap)}")
     return "; ".join(parts) + "."
 
 
@@ -298,7 +303,8 @@ def main() -> None:
     mixture = json.loads((args.mixture / "mixture.json").read_text())
     trained = [logged(run, args.processes) for run in args.after]
     mean = ingredients(Path(config["model"]["encoder"]))
-    teacher = taught(trained[0], args.teacher and logged(args.teacher, args.processes))
+    teachers = [logged(args.teacher, args.processes)] if args.teacher else []
+    teacher = taught(trained[0], teachers[0] if teachers else None)
     discarded = [logged(run, args.processes) for run in args.discarded]
     target = embedded.FOLDER
     shutil.rmtree(target, ignore_errors=True)
@@ -332,7 +338,8 @@ def main() -> None:
     run["training"], run["pairs_a_step"] = config["training"], config["training"]["batch_size"]
     run["model"] = {key: value for key, value in config["model"].items() if key != "encoder"}  # a folder of a machine
     run["mean_of"] = mean
-    keep_history(metrics["name"], [*trained, *({**run, "name": f"{run['name']} (discarded)"} for run in discarded)])
+    unshipped = [{**of, "name": f"{of['name']} (discarded)"} for of in discarded]
+    keep_history(metrics["name"], [*teachers, *trained, *unshipped])
     save("embedded", clock(), mixture=mixture, run=run, evaluation=portable(report.to_dict()))
     print(table(report))
 

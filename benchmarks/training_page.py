@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from common import RESULTS
-from ship import NAMES, TARGETS
+from ship import NAMES, TARGETS, points
 
 from neurogame.evaluation import Report, Row
 from neurogame.training import curves
@@ -22,7 +22,7 @@ BEFORE = {  # models that shipped before, newest first; {run} is the name of its
     "configs/{run}.yaml": RESULTS / "embedded_previous.json",
     "the first model": RESULTS / "embedded_before.json",
 }
-SHOWN = "fifth"  # the run whose curve is drawn: the last one that led to what ships
+SHOWN = "taught"  # the run whose curve is drawn: the last one that led to what ships
 RUNS = RESULTS / "embedded_runs.json"  # what was logged in the runs before
 
 
@@ -37,7 +37,7 @@ def against(row: Row) -> str:
     if row.data not in TARGETS:
         return ""
     gap = 100 * row.scores.accuracy - TARGETS[row.data]
-    return f"≥ {TARGETS[row.data]:g}, **{'met' if gap >= 0 else f'missed by {-gap:.1f}'}**"
+    return f"≥ {TARGETS[row.data]:g}, **{'met' if gap >= 0 else f'missed by {points(gap)}'}**"
 
 
 def figures(report: Report, before: dict[str, dict[str, str]]) -> str:
@@ -80,7 +80,7 @@ def curve(*runs: dict[str, Any]) -> str:
             f"{entry['step'] * run['pairs_a_step']:,}",
             f"{100 * entry['eval_accuracy']:.1f}",
             f"{entry['eval_loss']:.3f}",
-            f"{entry['eval_coalition_r2']:.3f}",
+            f"{entry['eval_coalition_r2']:.3f}" if "eval_coalition_r2" in entry else "–",  # a teacher has no game
         ]
         for run in runs
         for entry in run["history"]

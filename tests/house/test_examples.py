@@ -17,7 +17,7 @@ PROMISED = {
     "ground_your_model": r"^R² on held-out texts: 0\.[89]\d\n(Good|Bad) \(\d+ %\): “[\s\S]*strongest pair: \w+ × ",
     "image_patches": r"accuracy on 300 other digits 0\.9\d\d\nω of the heads:( [+-]\d\.\d\d){8}\n",
     "layer_in_a_network": r"accuracy on new sequences (1\.000|0\.9\d\d)\n",
-    "methods_side_by_side": r"^contradiction 0\.\d\d\n[\s\S]*\noccl.*\+1\.00 ",
+    "methods_side_by_side": r"^contradiction (0\.\d\d|1\.00)\n[\s\S]*\noccl.*\+1\.00 ",
     "phases": r" 0\.25 .*\n[\s\S]* 5\.00  ████████████ {12,}",
     "sort_by_topic": r"praise .*thank you",
     "who_has_power": r" 35 %   0\.\d{3}",
