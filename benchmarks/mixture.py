@@ -85,6 +85,11 @@ def write(path: Path, pairs: Iterable[Pair]) -> None:
             file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
 
 
+def _kept(pair: Pair) -> dict[str, object]:
+    """What stays of what else is known of a pair: how sure one can be of its label."""
+    return {name: value for name, value in pair.extras.items() if name == "probabilities"}
+
+
 def main() -> None:
     """Read, draw, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -116,7 +121,7 @@ def main() -> None:
         count = round(weight * len(pairs))
         rows = list(islice(cycle(pairs), count)) if name in UNBALANCED else balanced(pairs, count, draw)
         progress(f"{name}: {len(pairs)} pairs, weight {weight:g}, {len(rows)} rows")
-        kept += (replace(pair, extras={"set": name}) for pair in rows)
+        kept += (replace(pair, extras={"set": name, **_kept(pair)}) for pair in rows)
         if weight:
             sets[name] = {"pairs": len(pairs), "weight": weight, "rows": len(rows)}
     Random(args.seed).shuffle(kept)

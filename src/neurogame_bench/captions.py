@@ -3,7 +3,9 @@
 SNLI takes premise and hypothesis to be about one photograph, so that a man who sings excludes a woman who dances. Here
 both are captions (premises of SNLI train), each of a photograph of its own; a caption is entailed by itself and
 contradicted by its negation, and has nothing to do with another. Labels follow from the form. Each way in which a
-hypothesis is put occurs with each label, so none can be told from it alone. `mixture.py` draws them.
+hypothesis is put occurs with each label, so none can be told from it alone. Which of the two readings is meant is a
+convention that the pair does not tell, so that one should not be sure of it: beside the label of a caption and another
+stands UNSURE, the column `probabilities` that `training.distillation` reads. `mixture.py` draws them.
 """
 
 import re
@@ -15,10 +17,11 @@ from neurogame.data import Pair
 _OPENING = re.compile(r"(an?|the|two|three|four|five|some|several|many|one)\b", re.IGNORECASE)  # can be written small
 _VERB = re.compile(r"\b(is|are)\b")  # a sentence, which can be denied
 _WORDS = range(5, 16)  # of a caption
-_OTHERS = 40  # of which the one that shares most words is the other photograph, every second time
+_OTHERS = 100  # of which the one that shares most words is the other photograph, two times in three
+UNSURE = {"entailment": 0.03, "neutral": 0.75, "contradiction": 0.22}
 # (premise, hypothesis, label, share): a caption {i}, another {j}, a third {k}; {not} is a way to deny what follows.
 FORMS = (
-    ("{j}", "{i}", "neutral", 5),
+    ("{j}", "{i}", "neutral", 7),
     ("{j} and {k}", "{i}", "neutral", 1),
     ("{not} {j}", "{i}", "neutral", 1),
     ("{i}", "{i}", "entailment", 1),
@@ -47,7 +50,8 @@ def generate(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
     for premise, hypothesis, label, _ in draw.choices(FORMS, weights=[share for *_, share in FORMS], k=count):
         i, k = draw.sample(texts, 2)
         slots = {"i": i, "j": _other(i, texts, draw), "k": k, "not": draw.choice(DENIALS)}
-        made.append(Pair(_filled(premise, slots), _filled(hypothesis, slots), label))
+        extras = {} if "{not}" in premise + hypothesis or label != "neutral" else {"probabilities": UNSURE}
+        made.append(Pair(_filled(premise, slots), _filled(hypothesis, slots), label, extras))
     return made
 
 
@@ -58,10 +62,10 @@ def _is_sentence(text: str) -> bool:
 
 
 def _other(caption: str, texts: Sequence[str], draw: Random) -> str:
-    """Another caption; every second time one that shares words with it. Neither says all that the other says."""
+    """Another caption; two times in three one that shares words with it. Neither says all that the other says."""
     words = set(caption.lower().split())
     others = [text for text in draw.sample(texts, _OTHERS) if not _covers(words, set(text.lower().split()))]
-    if draw.random() < 0.5:
+    if draw.random() < 1 / 3:
         return others[0]
     return max(others, key=lambda text: len(words & set(text.lower().split())) / len(words | set(text.lower().split())))
 

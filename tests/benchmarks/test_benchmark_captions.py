@@ -7,7 +7,7 @@ import pytest
 
 from neurogame.data import Pair
 from neurogame.labels import LABELS
-from neurogame_bench.captions import DENIALS, FORMS, generate
+from neurogame_bench.captions import DENIALS, FORMS, UNSURE, generate
 
 PEOPLE = ("a man in a green coat", "two girls", "an old woman", "several boys", "the clown", "a tall farmer")
 DOINGS = ("painting a fence", "eating plums", "riding a white horse", "climbing a ladder", "asleep under a tree")
@@ -69,6 +69,17 @@ def test_pairs_are_sentences_about_different_photographs():
 def test_the_other_photograph_does_not_say_the_same():
     """Of two captions on either side of a neutral pair neither has nearly all the words of the other."""
     for pair in generate(captions(), 400, seed=0):
-        if pair.label == "neutral" and " and " not in pair.premise + pair.hypothesis and "case" not in pair.premise:
+        if pair.extras and " and " not in pair.premise + pair.hypothesis:  # a caption and another, as they are
             words = [set(text.lower().strip(".").split()) for text in (pair.premise, pair.hypothesis)]
             assert len(words[0] & words[1]) <= 0.7 * max(map(len, words)) + 1
+
+
+def test_of_another_photograph_one_is_not_sure():
+    """Only neutral pairs without denial say how sure one can be: a distribution in which their label leads."""
+    pairs = generate(captions(), 600, seed=5)
+    unsure = [pair for pair in pairs if pair.extras]
+    assert unsure
+    assert all(pair.extras == {"probabilities": UNSURE} and pair.label == "neutral" for pair in unsure)
+    assert not any(denial in (pair.premise + pair.hypothesis).lower() for pair in unsure for denial in DENIALS)
+    assert sum(UNSURE.values()) == pytest.approx(1)
+    assert max(UNSURE, key=UNSURE.__getitem__) == "neutral"

@@ -155,6 +155,11 @@ C | no {n} {g.past} nothing | at least one {n} {g.past} nothing
 - | at least one {n} {g.past} nothing | some {ns} {g.past} nothing
 C | each {n} has {g.done} a {o} | some of the {ns} have {g.done} nothing
 N | some {ns} have {g.done} a {o} | some {ns} did not {g.base} anything
+C | each {n} in the {l} has {g.done} something | some of the {ns} have {g.done} nothing
+C | every {n} in the {l} has {g.done} a {o} | one of the {ns} did not {g.base} anything
+N | most of the {ns} in the {l} have {g.done} a {o} | some of the {ns} have {g.done} nothing
+- | not every {n} in the {l} {g.past} something | none of the {ns} {g.past} anything
+E | no {n} in the {l} has {g.done} anything | none of the {ns} has {g.done} a {o}
 """,
     "number": """
 E | exactly {i} {ns} {e} | fewer than {j} {ns} {e}
