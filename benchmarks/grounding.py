@@ -15,12 +15,13 @@
     cost           processor time of an explanation over that of a prediction
     second_order   Spearman's ρ with second-order effects of deletion at the whole text
     claims         the paper's claims on the grounded game
+    phrases        its J of "not good" and "very good", in the sentences of neurogame_bench.phrases
 
 Pairs are those of SNLI dev that benchmarks/explanations.py draws, by the same seed; `enumeration` and `refined` take
-pairs of few words, in random order too. Finished steps of some pairs are files in runs/grounding, so a part that was
-stopped goes on where it stopped; a finished part goes to results/grounding.json. Several processes may be at different
-parts (--only). Intervals are 95 %, bootstrapped over pairs. Everything follows from --seed but the seconds.
-`neurogame_bench.grounding` has the parts.
+pairs of few words, in random order too, and `phrases` has sentences of its own. Finished steps of some pairs are files
+in runs/grounding, so a part that was stopped goes on where it stopped; a finished part goes to results/grounding.json.
+Several processes may be at different parts (--only). Intervals are 95 %, bootstrapped over pairs. Everything follows
+from --seed but the seconds. `neurogame_bench.grounding` has the parts.
 """
 
 import argparse

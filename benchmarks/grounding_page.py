@@ -312,6 +312,14 @@ def of_claims(found: Found) -> str:
     return pipes(["claim", "what", "pairs", "difference or ρ", "own", "others", ""], rows, left=2)
 
 
+def of_phrases(found: Found) -> str:
+    """Each modifier with its adjective, and what other words have."""
+    lines = {**found["modifiers"], "neighbours": found["neighbours"], "any two words": found["all"]}
+    rows = [[name, span(of), str(of["negative"]), str(of["positive"])] for name, of in lines.items()]
+    head = ["words", "J / mean abs. J, predicted label", "adjectives below 0", "above 0"]
+    return pipes(head, rows) + f"\n\nJ(not, good) < 0 and J(very, good) > 0: {found['found']}."
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Found], str]]] = {
     "r2": ("What the game predicts", of_r2),
     "enumeration": ("Against enumeration", of_enumeration),
@@ -320,7 +328,13 @@ SECTIONS: dict[str, tuple[str, Callable[[Found], str]]] = {
     "cost": ("Cost", of_cost),
     "second_order": ("Second-order effects", of_second_order),
     "claims": ("The paper's claims", of_claims),
+    "phrases": ("“not good” and “very good”", of_phrases),
 }
+
+
+def _drawn(part: str, entry: Record) -> str:
+    """What the rows of a part are of."""
+    return "sentences of neurogame_bench/phrases.py" if part == "phrases" else f"pairs of {entry['protocol']['data']}"
 
 
 def tables(whole: Record) -> str:
@@ -334,7 +348,7 @@ def tables(whole: Record) -> str:
         blocks += [f"### {title}"] * bool(there)
         for name in there:
             found = whole[name]["parts"][part]
-            blocks += [f"**{name}**, {found['pairs']} pairs of {whole[name]['protocol']['data']}:", render(found)]
+            blocks += [f"**{name}**, {found['pairs']} {_drawn(part, whole[name])}:", render(found)]
     blocks.append("### By deletion")
     for name in names:
         blocks += [f"**{name}**, pairs in square brackets:", of_deletion(name)]

@@ -296,13 +296,37 @@ def section_alike(stored: Record) -> str:
     )
 
 
-def section_claims(stored: Record) -> str:
+def claims_of_shipped(parts: Record) -> str:
+    """The claims on the game of the model that ships, as benchmarks/grounding.py found them."""
+    words = parts["phrases"]
+    both = ", ".join(f"{name} {_span(words['modifiers'][name])}" for name in ("not", "very"))
+    unit = "in units of the mean |J| of the sentences; predicted label"
+    lines = [["J(not, good) < 0 and J(very, good) > 0", unit, both, str(words["pairs"]), f"**{words['found']}**"]]
+    lines += [
+        [of["claim"], of["what"], _span(of["difference"]), str(of["n"]), f"**{of['found']}**"]
+        for of in parts["claims"]["claims"]
+    ]
+    return pipes(["claim", "measured", "found", "pairs", ""], lines, left=3)
+
+
+def _span(of: Record) -> str:
+    """A value with its interval, three digits."""
+    if of["value"] is None:
+        return "–"
+    return f"{of['value']:+.3f} [{of['low']:+.3f}, {of['high']:+.3f}]"
+
+
+def section_claims(stored: Record, shipped: Record) -> str:
     """Every claim with its number and verdict."""
     entries = [entry for run in stored["runs"] for entry in run["claims"]]
     lines = [[of["says"], of["number"], f"**{of['verdict'] or 'not measured'}**", of["rule"]] for of in entries]
     count = {word: sum(of["verdict"] == word for of in entries) for word in ("holds", "does not hold", NOTHING, None)}
     details = next((of for of in entries if "modifiers" in of), None)
     return CLAIMS.format(
+        shipped=claims_of_shipped(shipped["parts"]),
+        pairs=shipped["parts"]["claims"]["pairs"],
+        data=shipped["protocol"]["data"],
+        sentences=shipped["parts"]["phrases"]["pairs"],
         model="the first model that shipped, whose game was not grounded"
         if stored["protocol"]["model"] == "embedded"
         else f"`{stored['protocol']['model']}`",
@@ -417,7 +441,7 @@ def drawn(parts: dict[str, Record], default: Report | None, folder: Path) -> Non
         figures.reliability([row for row in default.rows if row.data in SETS], folder / "results-reliability.png")
 
 
-def page(parts: dict[str, Record], default: Report | None) -> str:
+def page(parts: dict[str, Record], default: Report | None, grounded: Record | None) -> str:
     """The text."""
     sections = [INTRO]
     missing = [NEEDED[name] for name in NEEDED if name not in parts]
@@ -431,8 +455,8 @@ def page(parts: dict[str, Record], default: Report | None) -> str:
         sections.append(section_default(default))
     if "ood" in parts:
         sections.append(section_alike(parts["ood"]))
-    if "claims" in parts:
-        sections.append(section_claims(parts["claims"]))
+    if "claims" in parts and grounded is not None:
+        sections.append(section_claims(parts["claims"], grounded["readout"]))
     if "self_attention" in parts:
         sections.append(section_inside(parts["self_attention"]))
     return wrapped("\n".join([*sections, section_end(parts)])).rstrip() + "\n"
@@ -452,7 +476,8 @@ def main() -> None:
     parts = {name: stored for name, stored in found.items() if stored is not None}
     default = Report.from_dict(parts["embedded"]["evaluation"]) if "embedded" in parts else None
     drawn(parts, default, args.docs / "figures")
-    (args.docs / "results.md").write_text(page(parts, default), encoding="utf-8")
+    grounded = read(args.results / "grounding.json")
+    (args.docs / "results.md").write_text(page(parts, default, grounded), encoding="utf-8")
     progress(f"wrote {args.docs / 'results.md'}" + (f", without {', '.join(missing)}" if missing else ""))
 
 

@@ -116,14 +116,18 @@ HANS by heuristic and label:
 
 CLAIMS = """## The paper's claims
 
-Tested on {model}{also}. *Holds*: the 95 % interval lies on the claimed side of 0; *does not hold*: on the other side;
-*no measurable effect*: it contains 0. Claims about quantities state their threshold.
+On the model that ships, whose game means the decision ({pairs} pairs of {data}, {sentences} sentences of
+neurogame_bench/phrases.py; [results/grounding.json](grounding.md#the-papers-claims)):
+
+{shipped}
+
+The others are about heads beside one another or a layer whose game is not grounded: tested on {model}{also}. *Holds*:
+the 95 % interval lies on the claimed side of 0; *does not hold*: on the other side; *no measurable effect*: it contains
+0. Claims about quantities state their threshold.
 
 {rows}
 
-Of {count} claims {holds} hold, {fails} do not, {nothing} show no measurable effect{unmeasured}. What
-negations, intensifiers and Σα do in a game that means the decision is on
-[the page of the grounded game](grounding.md#how-good-is-it).
+Of {count} claims {holds} hold, {fails} do not, {nothing} show no measurable effect{unmeasured}.
 
 {phrases}
 
@@ -140,6 +144,7 @@ python benchmarks/table.py --root DATA
 python benchmarks/ood.py --root DATA
 python benchmarks/ship.py runs/taught-averaged --root DATA --after runs/taught --teacher runs/teacher
 python benchmarks/claims.py --root DATA
+python benchmarks/grounding.py --root DATA --name readout --only claims phrases
 python benchmarks/self_attention.py --root DATA
 python benchmarks/results_page.py
 ```

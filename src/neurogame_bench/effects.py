@@ -21,6 +21,7 @@ from neurogame_bench.study import Record
 
 RESAMPLES = 2000
 HOLDS, FAILS, NOTHING = "holds", "does not hold", "no measurable effect"
+WORDS = {HOLDS: "found", FAILS: "the opposite found", NOTHING: "not found"}  # where a claim is about what is to be seen
 FEW = "too few seeds"  # for a word on an effect; the least is SEEDS
 SEEDS = 3
 

@@ -16,7 +16,7 @@ from neurogame.explanation.reading import is_grounded
 from neurogame.explanation.removal import evaluate
 from neurogame.grounding import r_squared
 from neurogame.nli import NLI
-from neurogame_bench.grounding import figures, r2, refined
+from neurogame_bench.grounding import claims, figures, phrases, r2, refined
 from neurogame_bench.grounding.attached import BlackBox
 from neurogame_bench.grounding.bench import Bench, coalitions
 from neurogame_bench.grounding.parts import PARTS, measure
@@ -25,7 +25,7 @@ from neurogame_bench.study import Study
 
 BENCHMARKS = str(Path(__file__).resolve().parents[2] / "benchmarks")
 LIMITS = {"r2": 3, "enumeration": 1, "refined": 1, "refined_large": 0, "rationale": 2, "cost": 2}
-LIMITS |= {"second_order": 2, "claims": 3}
+LIMITS |= {"second_order": 2, "claims": 3, "phrases": 12}
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_black_box_says_what_the_model_says_and_shows_no_game(bench):
     assert not is_grounded(hidden.model)
 
 
-@pytest.mark.parametrize("part", ["r2", "enumeration", "refined", "rationale", "cost", "second_order", "claims"])
+@pytest.mark.parametrize("part", list(PARTS))
 def test_each_part_runs_and_goes_on_where_it_stopped(bench, tmp_path, part, monkeypatch):
     pytest.importorskip("captum")
     monkeypatch.setattr(refined, "REFERENCE", 600)
@@ -148,3 +148,42 @@ def test_counts_of_pairs(grounding):
     for wrong in ("x=3", "r2=", "0"):
         with pytest.raises(SystemExit):
             grounding.counts([wrong])
+
+
+def test_signs_of_modifiers_are_told_from_planted_couplings():
+    """Adjectives that "not" repels and "very" attracts; then the other way round."""
+
+    def rows(of_not, of_very):
+        return [
+            {"modifier": modifier, "adjective": f"a{k}", "J": J + 0.01 * k, "neighbours": 0.5, "all": 0.1}
+            for modifier, J in (("not", of_not), ("very", of_very))
+            for k in range(20)
+        ]
+
+    as_claimed = phrases.summary(rows(-1.0, 1.0))
+    assert as_claimed["found"] == "found"
+    assert as_claimed["modifiers"]["not"]["negative"] == as_claimed["adjectives"] == 20
+    assert as_claimed["modifiers"]["very"]["value"] == pytest.approx(1.095)
+    assert phrases.summary(rows(1.0, 1.0))["found"] == "the opposite found"
+    assert phrases.summary(rows(-0.1, 1.0))["found"] == "not found"
+    assert phrases.summary(rows(-1.0, 1.0)[:20])["found"] is None  # no "very"
+
+
+def test_couplings_of_neutral_pairs_are_compared_at_equal_length():
+    """Neutral pairs are longer, and J grows with length; at equal length they have half of it."""
+    rows = [
+        {"gold": label, "words": words, "strength": words * (0.5 if label == "neutral" else 1.0)}
+        for words, labels in ((10, "ec"), (20, "en"), (30, "nc"))
+        for label in ({"e": "entailment", "n": "neutral", "c": "contradiction"}[c] for c in labels)
+        for _ in range(20)
+    ]
+    found = claims._of_neutral(rows)
+    assert found["high"] < -0.2
+    assert claims._of_neutral(rows[:20])["value"] is None  # no neutral pair
+
+
+def test_steps_are_counted_where_the_mean_field_ended():
+    quick, slow, never = ({"steps": steps} for steps in (8, 40, None))
+    assert claims._of_steps([quick] * 19 + [slow])["found"] == "found"
+    assert claims._of_steps([quick] * 18 + [slow, never])["found"] == "the opposite found"
+    assert claims._of_steps([quick] * 3)["found"] == "too few pairs"

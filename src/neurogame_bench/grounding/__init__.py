@@ -7,6 +7,7 @@
     cost           processor time of an explanation over that of a prediction
     second_order   Spearman's ρ with second-order effects of deletion at the whole text
     claims         the paper's claims on the grounded game
+    phrases        its J of "not good" and "very good", in the sentences of neurogame_bench.phrases
 
 Each part has `row` (of one pair), `summary` (of all rows) and `table`; `bench` has the model and the pairs, `figures`
 the statistics, `parts` puts them together. benchmarks/grounding.py runs it.

@@ -1,19 +1,21 @@
-"""The paper's claims on the grounded game: negation, intensifiers, Banzhaf against Shapley, Σα."""
+"""The paper's claims on the grounded game: negation, intensifiers, Banzhaf and Shapley, neutral pairs, Σα, steps."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 
+from neurogame import ising
 from neurogame.data import Pair
 from neurogame.evaluation.alignment import Array
-from neurogame_bench.effects import FAILS, HOLDS, NOTHING, partial_spearman, spearman, verdict
+from neurogame.labels import LABELS
+from neurogame_bench.effects import FAILS, HOLDS, WORDS, gap, partial_spearman, relative, spearman, verdict
 from neurogame_bench.faithfulness import interaction
 from neurogame_bench.faithfulness.deletion import entropy
 from neurogame_bench.grounding.bench import AMPLIFIERS, Bench, precise
 from neurogame_bench.grounding.figures import figure, mean, of_ratios, span
 from neurogame_bench.intervals import resampled
-from neurogame_bench.phrases import bare, is_negation
+from neurogame_bench.phrases import bare, is_negation, is_quantifier
 from neurogame_bench.study import Record
 
 _FUNCTION = (
@@ -24,7 +26,7 @@ _FUNCTION = (
 )
 FUNCTION_WORDS = frozenset(_FUNCTION.split())  # what is none of these and no negation is a content word
 FEWEST = 10  # pairs on which a claim can rest
-WORDS = {HOLDS: "found", FAILS: "the opposite found", NOTHING: "not found"}
+STEPS, MOST = 20, 0.95  # the paper's "10 to 20 steps", of so many pairs
 
 
 def row(bench: Bench, pair: Pair, place: int, limits: Mapping[str, int]) -> Record:
@@ -55,16 +57,21 @@ def row(bench: Bench, pair: Pair, place: int, limits: Mapping[str, int]) -> Reco
         strengths = [float(J[of_label[name], i, j]) for i, j in groups[name]]
         return sum(strengths) / len(strengths) if strengths else None
 
-    no = torch.tensor(negative)
+    marked = {"values": torch.tensor(negative), "quantified": torch.tensor(list(map(is_quantifier, words)))}
     phi, beta = shapley[at].abs(), banzhaf[at].abs()
     alpha = bench.explain(pair, check=False).alpha
     assert alpha is not None
+    state = ising.solve(0.5 * shapley[at], 0.25 * J[at], 1.0, max_iter=10 * STEPS)  # as Hamiltonian has the two
     return {
         "drawn": place < limits["claims"],
         "words": len(words),
         **{name: coupling(name) for name in groups},
-        "values": [float(x[side].sum()) for side in (no, ~no) for x in (beta, phi)],
-        "negations": int(no.sum()),
+        **{name: [float(x[side].sum()) for side in (of, ~of) for x in (beta, phi)] for name, of in marked.items()},
+        "negations": int(marked["values"].sum()),
+        "quantifiers": int(marked["quantified"].sum()),
+        "gold": pair.label,
+        "strength": float(J.abs().sum() / max(1, len(J) * len(words) * (len(words) - 1))),
+        "steps": int(state.iterations) if bool(state.converged) else None,
         "alpha": sum(alpha[i] for i in where.read),
         "entropy": entropy(np.array(list(prediction.probabilities.values()))),
     }
@@ -78,7 +85,14 @@ def summary(rows: Sequence[Record]) -> Record:
         own, other = mean([row[ours] for row in both]), mean([row[theirs] for row in both])
         return {"difference": mean([row[ours] - row[theirs] for row in both]), "mean": own, "others": other}
 
-    negated = [row["values"] for row in rows if row["negations"]]
+    def stressed(name: str, sums: str) -> Record:
+        own = [row[sums] for row in rows if row[name]]
+        return {
+            "difference": figure(own, of_ratios(0, 1, (2, 3))),
+            "mean": figure(own, of_ratios(0, 1)),
+            "others": figure(own, of_ratios(2, 3)),
+        }
+
     drawn = [row for row in rows if row["drawn"]]
     alpha, words, unsure = (
         np.array([row[name] for row in drawn], dtype=float) for name in ("alpha", "words", "entropy")
@@ -99,21 +113,47 @@ def summary(rows: Sequence[Record]) -> Record:
         _claim("intensifiers attract", "J of an intensifier with the next word, less that of the other neighbours in "
                "the text; predicted label", +1, **compared("next", "near")),
         _claim("Banzhaf stresses negations", "Σ|β|/Σ|φ| of negations less that of the other words of the same texts",
-               +1, difference=figure(negated, of_ratios(0, 1, (2, 3))), mean=figure(negated, of_ratios(0, 1)),
-               others=figure(negated, of_ratios(2, 3))),
+               +1, **stressed("negations", "values")),
+        _claim("Banzhaf stresses quantifiers", "the same of quantifiers", +1, **stressed("quantifiers", "quantified")),
+        _claim("J vanishes on neutral pairs", "mean |J| over word pairs and labels, relative to pairs of like length; "
+               "pairs whose gold label is neutral less the others", -1, difference=_of_neutral(drawn)),
         _claim("Σα grows with length", "ρ of Σα and the number of words", +1, difference=ranked(rho, alpha, words)),
         _claim("Σα grows with doubt", "ρ of Σα and the entropy of the prediction", +1,
                difference=ranked(rho, alpha, unsure)),
         _claim("Σα grows with doubt, at equal length", "the same, with the number of words taken out", +1,
                difference=ranked(partial_spearman, alpha, unsure, words)),
+        _of_steps(drawn),
     ]  # fmt: skip
     return {"drawn": len(drawn), "negations": sum(row["negations"] for row in rows), "claims": claims}
+
+
+def _of_neutral(rows: Sequence[Record]) -> Record:
+    """Couplings of neutral pairs less those of others; no value where one of the two is missing."""
+    neutral = np.array([row["gold"] == LABELS[1] for row in rows])
+    if not neutral.any() or neutral.all():
+        return {"value": None, "low": None, "high": None, "pairs": 0}
+    sizes, words = (np.array([row[name] for row in rows]) for name in ("strength", "words"))
+    size = relative(sizes, words)
+    found = gap(size[neutral], size[~neutral])
+    low, high = found["interval"]
+    return {"value": found["difference"], "low": low, "high": high, "pairs": len(rows)}
+
+
+def _of_steps(rows: Sequence[Record]) -> Record:
+    """The share of pairs whose mean field ended within the steps that the paper names."""
+    share = mean([float(row["steps"] is not None and row["steps"] <= STEPS) for row in rows])
+    entry = _claim(
+        "the iteration converges", f"share of pairs within {STEPS} steps; at least {MOST}", +1, difference=share
+    )
+    steps = sorted(row["steps"] for row in rows if row["steps"] is not None)
+    outcome = WORDS[HOLDS if share["value"] >= MOST else FAILS] if len(rows) >= FEWEST else entry["found"]
+    return {**entry, "found": outcome, "median": steps[len(steps) // 2] if steps else None}
 
 
 def _claim(name: str, what: str, sign: int, *, difference: Record, **beside: Record) -> Record:
     """One entry; `difference` is what the word rests on."""
     n, low, high = difference["pairs"], difference["low"], difference["high"]
-    outcome = WORDS[verdict((low, high), sign)] if n >= FEWEST else "too few pairs"
+    outcome = "too few pairs" if n < FEWEST else WORDS[verdict((low, high), sign)]
     return {"claim": name, "what": what, "n": n, "difference": difference, **beside, "found": outcome}
 
 

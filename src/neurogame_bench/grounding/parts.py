@@ -8,7 +8,7 @@ from typing import Any
 from neurogame._common.records import plain
 from neurogame.data import PairDataset
 from neurogame_bench.explanations.work import WORD_PAIRS
-from neurogame_bench.grounding import claims, cost, enumeration, r2, rationale, refined, second_order
+from neurogame_bench.grounding import claims, cost, enumeration, phrases, r2, rationale, refined, second_order
 from neurogame_bench.grounding.bench import PRECISE, Bench
 from neurogame_bench.study import Record, Study, kept_rows
 
@@ -46,6 +46,7 @@ PARTS = {
         second_order.row, second_order.summary, second_order.table, 60, settings=(("word pairs", WORD_PAIRS),)
     ),
     "claims": Part(claims.row, claims.summary, claims.table, 500, step=50, settings=(("precise", PRECISE),)),
+    "phrases": Part(phrases.row, phrases.summary, phrases.table, 828, step=50, settings=(("precise", PRECISE),)),
 }
 LIMITS = {**{name: part.pairs for name, part in PARTS.items()}, "refined_large": 30}
 
@@ -54,6 +55,8 @@ def pairs_of(bench: Bench, name: str, limits: Mapping[str, int]) -> PairDataset:
     """The pairs of a part."""
     if name == "claims":
         return bench.marked(limits[name])
+    if name == "phrases":
+        return phrases.dataset(limits[name])
     words = PARTS[name].words
     return bench.drawn(limits[name]) if words is None else bench.of_words(*words, limits[name])
 
