@@ -98,7 +98,8 @@ targets of the project: {targets}
 {train_pairs:,} rows a pass, drawn by `benchmarks/mixture.py` (weights in brackets), balanced by label within each set
 (syntactic and captions keep their own): {mixture}. People labelled them, except for silver_counterfactual (premises
 written and labels filtered by machines) and the generated sets (fragments, order, events, scenes, quantifiers,
-captions), whose labels follow from meaning; captions are premises of SNLI put beside each other. {teacher}No pair
+captions), whose labels follow from meaning; captions are premises of SNLI put beside each other, and the target of two
+that have nothing to do with each other leaves room for doubt (`neurogame_bench.captions`). {teacher}No pair
 of the evaluation sets is among them; up to case and punctuation {shared} premises of SNLI and MNLI evaluation pairs
 are.
 
@@ -141,7 +142,7 @@ Trained on SNLI (Bowman et al., 2015, CC BY-SA 4.0), MultiNLI (Williams et al., 
 
 TEACHER = """Except for the generated sets and
 syntactic, the target is {own:g} of the label and {share:g} of what a larger model says of the pair: all-mpnet-base-v2
-(Apache-2.0), fine-tuned on {rows:,} pairs of the same sets (`configs/teacher.yaml`), which saw SNLI and MNLI training
+(Apache-2.0), fine-tuned on {rows:,} pairs of the same sets ({configs}), which saw SNLI and MNLI training
 pairs in its own contrastive training. """
 
 ENCODERS = {
@@ -193,7 +194,8 @@ def targets(report: Report) -> str:
     for row in report.rows:
         if row.data in TARGETS:
             gap = 100 * row.scores.accuracy - TARGETS[row.data]
-            parts.append(f"{NAMES[row.data].partition(' (')[0]} {'met' if gap >= 0 else 'missed'} by {points(gap)}")
+            how = "met" if gap == 0 else f"{'met' if gap > 0 else 'missed'} by {points(gap)}"
+            parts.append(f"{NAMES[row.data].partition(' (')[0]} {how}")
     return "; ".join(parts) + "."
 
 
@@ -236,14 +238,16 @@ def training(runs: Sequence[dict[str, Any]], mean: str) -> str:
     )
 
 
-def taught(run: dict[str, Any], teacher: dict[str, Any] | None) -> str:
-    """What a teacher had to do with the labels of `run`, if it had one."""
+def taught(run: dict[str, Any], teachers: Sequence[dict[str, Any]]) -> str:
+    """What a teacher, trained in one run or several, had to do with the labels of `run`, if it had one."""
     share = run["training"].get("distillation", 0.0)
     if not share:
         return ""
-    if teacher is None:
+    if not teachers:
         raise SystemExit(f"{run['name']} was trained with a teacher: --teacher names the folder of its run")
-    return TEACHER.format(own=round(1 - share, 4), share=share, rows=teacher["steps"] * teacher["pairs_a_step"])
+    rows = sum(of["steps"] * of["pairs_a_step"] for of in teachers)
+    configs = ", then ".join(f"`configs/{of['name']}.yaml`" for of in teachers)
+    return TEACHER.format(own=round(1 - share, 4), share=share, rows=rows, configs=configs)
 
 
 def ingredients(folder: Path) -> str:
@@ -293,7 +297,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2, help="of the runs: a step is so many batches")
     parser.add_argument("--after", type=Path, nargs="+", required=True, help="runs of one recipe, of which it is")
     parser.add_argument("--discarded", type=Path, nargs="+", default=[], help="runs after it, for their curves alone")
-    parser.add_argument("--teacher", type=Path, help="run of their teacher, if they had one")
+    parser.add_argument("--teacher", type=Path, nargs="+", default=[], help="runs of their teacher, if they had one")
     parser.add_argument("--hans", type=int, help="a fixed sample of so many pairs of HANS; by default all of them")
     parser.add_argument("--pack", action="store_true", help="pack only; nothing is measured and the card stays empty")
     args = parser.parse_args()
@@ -303,8 +307,8 @@ def main() -> None:
     mixture = json.loads((args.mixture / "mixture.json").read_text())
     trained = [logged(run, args.processes) for run in args.after]
     mean = ingredients(Path(config["model"]["encoder"]))
-    teachers = [logged(args.teacher, args.processes)] if args.teacher else []
-    teacher = taught(trained[0], teachers[0] if teachers else None)
+    teachers = [logged(run, args.processes) for run in args.teacher]
+    teacher = taught(trained[0], teachers)
     discarded = [logged(run, args.processes) for run in args.discarded]
     target = embedded.FOLDER
     shutil.rmtree(target, ignore_errors=True)

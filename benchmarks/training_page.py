@@ -19,10 +19,10 @@ from neurogame_bench.pages import pipes, update
 DOCS = RESULTS.parent / "docs"
 NAME = "results/embedded.json"
 BEFORE = {  # models that shipped before, newest first; {run} is the name of its run
-    "configs/{run}.yaml": RESULTS / "embedded_previous.json",
+    "before ({run})": RESULTS / "embedded_previous.json",
     "the first model": RESULTS / "embedded_before.json",
 }
-SHOWN = "taught"  # the run whose curve is drawn: the last one that led to what ships
+SHOWN = "taught-again"  # the run whose curve is drawn: the last one that led to what ships
 RUNS = RESULTS / "embedded_runs.json"  # what was logged in the runs before
 
 
